@@ -1,4 +1,4 @@
-"""Alya: multi-physics with finite elements; the assembly is bound by the processor, the solver by the network.
+"""Run Alya, multi-physics with finite elements: its assembly is bound by the processor, its solver by the network.
 
 D12.6 section 6.5, BSC: a pulsating artery filled with blood, as CFD on Lenox (112 cores as 4 x 28 to 112 x 1 ranks x
 threads), CTE-POWER and ThunderX, as FSI on MareNostrum4. A step is the assembly and the solver; reported are the mean
@@ -18,7 +18,7 @@ once, is not run here.
 import shlex
 
 import reframe as rfm
-from containercheck import SITES, Answer, ContainerCheck, Figure, Step, software
+from containercheck import SITES, Answer, ContainerCheck, Figure, Misconfigured, Step, node_counts
 from reframe.core.builtins import parameter, run_after, run_before
 
 
@@ -33,6 +33,8 @@ class Alya(ContainerCheck):
     """The site's own program."""
 
     descr = "Alya, CFD"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "Alya.x"
     recipe = "mpi"
     sites_input = True
@@ -61,9 +63,7 @@ class Alya(ContainerCheck):
     def need_case(self):
         """Fail where the options do not name the case."""
         if not self.executable_opts:
-            raise software.Misconfigured(
-                "no input: the options of the site's software, Alya, have to end with the case's name"
-            )
+            raise Misconfigured("no input: the options of the site's software, Alya, have to end with the case's name")
 
     @run_before("run")
     def write_steps(self):

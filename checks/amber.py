@@ -1,4 +1,4 @@
-"""Amber's pmemd: molecular dynamics with particle mesh Ewald; the processor, and how evenly its ranks are loaded.
+"""Run Amber's pmemd, molecular dynamics with particle mesh Ewald: the processor, and the balance of its ranks.
 
 D12.5 section 3.3.2, MARCONI, Amber 16: 48 ranks on a node, of which every fourth took some 135 s and the others 35 to
 70 (figure 22, from Intel's trace analyzer); then 8 ranks of 6 threads with and without DLB, which made no difference to
@@ -11,7 +11,7 @@ the archives in a mirror of the site's. Its own ``mdout`` has all that is report
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity
+from containercheck import Answer, ContainerCheck, Figure, Identity, node_counts
 from reframe.core.builtins import parameter, run_after
 
 MDOUT = "mdout"
@@ -30,6 +30,8 @@ class Amber(ContainerCheck):
     """The site's own program and input."""
 
     descr = "Amber pmemd"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "pmemd.MPI"
     recipe = "mpi"
     sites_input = True

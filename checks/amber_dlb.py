@@ -1,4 +1,4 @@
-"""Amber's pmemd with and without DLB, which lends the cores of ranks that wait to others (D12.5 section 3.3.2).
+"""Run Amber's pmemd with and without DLB, which lends the cores of ranks that wait to others (D12.5 section 3.3.2).
 
 MARCONI, Amber 16: 8 ranks of 6 threads on a node, the time of the whole run; DLB made no difference to it, though every
 fourth rank has several times the work of the others (figure 22). Program and input are the site's: see ``amber.py``.
@@ -9,8 +9,7 @@ from dataclasses import replace
 import reframe as rfm
 from amber import ALL_STEPS, MDOUT, POTENTIAL, time_of
 from collocation import Collocated
-from containercheck import Answer, Figure, Identity
-from containercheck.application.use_cases import WHOLE
+from containercheck import WHOLE, Answer, Figure, Identity
 from reframe.core.builtins import parameter
 
 
@@ -19,6 +18,8 @@ class AmberDLB(Collocated):
     """The site's own program and input, on a whole node and as D12.5 ran it."""
 
     descr = "Amber pmemd with DLB"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "pmemd.MPI"
     recipe = "mpi"
     sites_input = True

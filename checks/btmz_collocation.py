@@ -1,4 +1,4 @@
-"""BT-MZ beside itself on a node, under each policy of DLB: what D12.5 section 3.2 ran, on any machine that has BT-MZ.
+"""Run several BT-MZ at once on a node, under each policy of DLB: the programs of D12.5 section 3.2, on any machine.
 
 Class C on nodes with 24 cores or more, a socket of MareNostrum4; each number of ranks has a program of its own, from
 Spack or the site. D12.5 changed the program so that its zones stay uneven; its variable NPB_MZ_BLOAD does so too.
@@ -11,7 +11,7 @@ from dataclasses import replace
 import reframe as rfm
 from collocation import Collocated
 from containercheck import Answer, Identity
-from reframe.core.builtins import variable
+from reframe.core.builtins import parameter
 
 
 @rfm.simple_test
@@ -19,6 +19,8 @@ class BTMZCollocation(Collocated):
     """BT-MZ with its uneven zones, of class C on a large node."""
 
     descr = "BT-MZ beside itself on a node, with DLB"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "bt-mz"
     spack = "btmz"
     recipe = "btmz"
@@ -27,13 +29,11 @@ class BTMZCollocation(Collocated):
     rank_count = Answer("ranks", r"^\w+:  Total processes =\s+(\d+)", reduce="sum")
     identity = [Identity("version", r"^\w+:  Version\s+=\s+(\S+)")]
     answers = [Answer("verification", r"^\w+:  Verification\s+=\s+(\w+)", equals="SUCCESSFUL")]
-    #: Class on nodes with fewer cores than a socket of MareNostrum4.
-    small = variable(str, value="W")
 
     @property
     def size(self):
-        """The class: that of D12.5 where there are as many cores as its socket has."""
-        return "C" if (self.site.cores or 0) >= 24 else self.small
+        """The class: that of D12.5 on nodes with the cores of its socket, else a small one."""
+        return "C" if (self.site.cores or 0) >= 24 else "W"
 
     @property
     def program_suffix(self):

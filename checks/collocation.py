@@ -1,4 +1,4 @@
-"""Collocation: several programs on one node at the same time, and what sharing cores between them gains.
+"""Run several programs on one node at the same time, and measure the gain of sharing cores between them.
 
 D12.5 section 3.2, BSC on MareNostrum4: BT-MZ with its uneven zones left as they are. One program on a socket in five
 mixes of ranks and threads, bare and in Singularity (table 1, figure 11); two of them, with DLB (table 2, figures 13 and
@@ -13,8 +13,7 @@ check is skipped. Any machine runs a program of ours, whose last rank works thre
 from dataclasses import replace
 
 import reframe as rfm
-from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
-from containercheck.application.use_cases import MIXES, mixes
+from containercheck import MIXES, Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Steps of our program, regions of its lightest rank in a step, chunks of a region and thread, seconds of a chunk.
@@ -61,10 +60,6 @@ class Collocated(CollocationSides, ContainerCheck):
         report_of("load_balance", r"Communication efficiency: .*\n.*- Load Balance"),
     ]
 
-    def mixes_on(self, cores):
-        """Return ranks and threads of the programs of this use case."""
-        return mixes(self.use_case, cores)
-
     @run_after("init")
     def time_each(self):
         """Add a figure for the seconds of each program."""
@@ -85,6 +80,8 @@ class Collocation(Collocated):
     """Our own uneven program."""
 
     descr = "programs beside each other on a node, with DLB"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "imbalanced"
     source = "collocation/imbalanced.c"
     compile_options = ["-fopenmp", "-ldl"]

@@ -1,4 +1,4 @@
-"""DB12, the DIRAC benchmark: the cores of a node, from one job slot to all of them.
+"""Run DB12, the DIRAC benchmark, on the cores of a node, from one job slot to all of them.
 
 D12.6 section 9.3, CC-IN2P3: 12.3 with Singularity 3.3.0, which is no significant degradation, and 12.1 with 2.6.1;
 higher is better, the unit is the score itself. The score is of one slot; slots that share a core, a cache or a clock
@@ -6,8 +6,7 @@ have a lower one.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work
-from containercheck.site import sites
+from containercheck import Answer, Figure, OneNodeCheck, Work, core_counts
 from reframe.core.builtins import parameter, run_before
 
 ALL = "all"
@@ -18,6 +17,8 @@ class DB12(OneNodeCheck):
     """One copy for each slot in use, all at once."""
 
     descr = "DB12, the DIRAC benchmark"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "db12"
     requirements = "db12/requirements.txt"
     recipe = "db12"
@@ -27,7 +28,7 @@ class DB12(OneNodeCheck):
     # A run takes 12 to 20 s, whatever is asked: one unmeasured iteration, and one that counts.
     work = Work("copies", min_amount=1, amount_per_core=1, fixed_seconds=16)
     #: Copies that run at once.
-    slots = parameter([*sites.core_counts(), ALL], loggable=True)
+    slots = parameter([*core_counts(), ALL], loggable=True)
     plain = {"slots": ALL}
 
     # Copies, sum, arithmetic mean, geometric mean and median; below them the score of each copy, lowest first.

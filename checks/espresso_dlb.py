@@ -1,4 +1,4 @@
-"""Quantum ESPRESSO with and without DLB, which lends the cores of ranks that wait to others (D12.5 section 3.3.1).
+"""Run Quantum ESPRESSO with and without DLB, which lends the cores of ranks that wait to others (D12.5, 3.3.1).
 
 MARCONI, QE 6.3 with Open MPI, silane in several mixes of ranks and threads on one node and several, seconds of the run:
 DLB made no difference, as the load of the ranks is even. Here on one node, as DLB shares cores within a node only. A
@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import reframe as rfm
 from collocation import Collocated
-from containercheck import Answer, Identity
-from containercheck.application.use_cases import WHOLE
+from containercheck import WHOLE, Answer, Identity
 from espresso import EDGE
 from reframe.core.builtins import parameter, run_before
 
@@ -21,6 +20,8 @@ class QuantumEspressoDLB(Collocated):
     """Silane, of a cell that does not grow with the node."""
 
     descr = "Quantum ESPRESSO pw.x with DLB"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "pw.x"
     debian = ["quantum-espresso", "quantum-espresso-data"]
     recipe = "espresso"

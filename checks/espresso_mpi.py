@@ -1,4 +1,4 @@
-"""Quantum ESPRESSO with one MPI against another: two images of the same source, each with a library of its own.
+"""Run Quantum ESPRESSO with one MPI against another: two images of the same source, each with its own library.
 
 D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times faster than with Open MPI, on 1 to 4
 nodes, 24 atoms, bare and in containers. Here the image with the partition's family of MPI is the first, and the one
@@ -8,8 +8,7 @@ Both are compiled alike, from Debian's source (images/espresso.def): they differ
 """
 
 import reframe as rfm
-from containercheck import Candidate, software
-from containercheck.node.mpi import FAMILIES
+from containercheck import MPI_FAMILIES, Candidate, Unavailable, node_counts
 from espresso import QuantumEspresso
 from reframe.core.builtins import parameter
 
@@ -19,6 +18,7 @@ class QuantumEspressoMPI(QuantumEspresso):
     """Two images, whose ranks are each started by the launcher of their own MPI."""
 
     descr = "Quantum ESPRESSO pw.x, one MPI against another"
+    num_nodes = parameter(node_counts(), loggable=True)
     variant = parameter(["generic"], loggable=True)
     ranks, openmp = parameter([0], loggable=True), parameter([1], loggable=True)
     full_only = True
@@ -28,6 +28,6 @@ class QuantumEspressoMPI(QuantumEspresso):
     def candidates(self):
         """Return an image for each family, the partition's first; runtimes are compared by other checks."""
         if super().candidates():
-            raise software.Unavailable("it compares images of its own, and nothing else")
-        families = sorted(FAMILIES, key=lambda family: family != self.site.mpi_family)
+            raise Unavailable("it compares images of its own, and nothing else")
+        families = sorted(MPI_FAMILIES, key=lambda family: family != self.site.mpi_family)
         return tuple(Candidate(family, mpi=family, arguments={"BUILD": "source"}) for family in families)

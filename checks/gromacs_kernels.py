@@ -1,4 +1,4 @@
-"""GROMACS with one instruction set after the other, on one core.
+"""Run GROMACS with one instruction set after the other, on one core.
 
 D12.6 section 4.4.1: kernels of C, SSE2 and AVX_256 run like 1 : 4.9 : 6.1 on Ivy Bridge (figure 4.1), and of C, SSE2,
 AVX_256 and AVX2 like 1 : 4.8 : 6.1 : 7.8 on Haswell (figure 4.2), and the same kernels as fast in a container as bare.
@@ -7,8 +7,7 @@ in every build, but only for the non-bonded forces: the rest is slower in D12.6'
 """
 
 import reframe as rfm
-from containercheck import Answer, software
-from containercheck.site import sites
+from containercheck import Answer, ask_program, instruction_sets, partitions_with_instructions
 from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after, run_before
 
@@ -18,15 +17,16 @@ class GROMACSKernels(Dynamics):
     """One instruction set on one core; the log must confirm it."""
 
     descr = "GROMACS, instruction sets on one core"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
-    simd = parameter(sites.instruction_sets(), loggable=True)
+    simd = parameter(instruction_sets(), loggable=True)
     ranks_per_node = 1
     full_only = True
 
     @run_after("init")
     def choose_machines(self):
         """Keep the partitions whose architecture has the instruction set."""
-        partitions = sites.partitions_with_instructions(self.simd)
+        partitions = partitions_with_instructions(self.simd)
         self.valid_systems = [name for name in self.valid_systems if name in partitions]
 
     @run_before("setup")
@@ -41,7 +41,7 @@ class GROMACSKernels(Dynamics):
         if self.simd == "C" or not self.full:
             return
         programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
-        sets = {name: software.ask_program(name, SIMD) for name in programs}
+        sets = {name: ask_program(name, SIMD) for name in programs}
         self.executable = next((program for program, name in sets.items() if name == self.simd), self.executable)
         if any(sets.values()) and self.simd not in sets.values():
             there = sets["gmx_mpi"] or "none"

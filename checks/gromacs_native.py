@@ -1,4 +1,4 @@
-"""GROMACS for a machine's own instruction set against the portable one: what portability costs.
+"""Run GROMACS for a machine's own instruction set against the portable one: the cost of portability.
 
 D12.6 section 4.4.1, figure 4.2: kernels of C, SSE2, AVX_256 and AVX2 run like 1 : 4.8 : 6.1 : 7.8 on a core of Haswell
 (1 : 4.9 : 6.1 without AVX2 on Ivy Bridge, figure 4.1); section 4.5 calls the 62 % that SSE2 leaves of AVX2 a penalty.
@@ -8,8 +8,7 @@ are.
 """
 
 import reframe as rfm
-from containercheck import Answer, Candidate, software
-from containercheck.software import simd
+from containercheck import Answer, Candidate, Unavailable, native_instructions, portable_instructions
 from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
 
@@ -29,12 +28,13 @@ class GROMACSNative(Dynamics):
     def candidates(self):
         """Return the two images; runtimes and ready images are compared by other checks."""
         if super().candidates():
-            raise software.Unavailable("it compares images of its own, and nothing else")
-        return Candidate("portable", arguments={}), Candidate("native", arguments={"KERNELS": simd.native(self.site)})
+            raise Unavailable("it compares images of its own, and nothing else")
+        native = Candidate("native", arguments={"KERNELS": native_instructions(self.site)})
+        return Candidate("portable", arguments={}), native
 
     @run_after("setup")
     def confirm_kernels(self):
         """Require that each image's log names the image's own instruction set."""
-        sets = {"portable": simd.portable(self.site), "native": simd.native(self.site)}
+        sets = {"portable": portable_instructions(self.site), "native": native_instructions(self.site)}
         confirmed = [Answer(f"{side}_kernels", SIMD, LOG, equals=name, side=side) for side, name in sets.items()]
         self.answers = [*self.answers, *confirmed]

@@ -1,4 +1,4 @@
-"""HPCG: preconditioned conjugate gradients on a sparse matrix (memory), with a sum over all ranks in each step.
+"""Run HPCG, preconditioned conjugate gradients on a sparse matrix: memory, and a sum over all ranks in each step.
 
 D12.6 sections 6.7 and 6.8.3, BSC on Lenox: 120 points in each direction for a rank, all mixes of ranks and threads; in
 Singularity and Shifter as bare, in GFLOPS and in GB/s. SANDIA section VI.C, weak scaling to 768 ranks on Volta: within
@@ -7,13 +7,14 @@ comes from Spack, or from the site (its modules, or a program).
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
-from containercheck.site import sites
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, core_counts, node_counts
+from reframe.core.builtins import parameter, run_after, run_before
 
 #: Parts of a step of HPCG: dot product, sum of vectors, matrix times vector, and the preconditioner.
 KERNELS = ("DDOT", "WAXPBY", "SpMV", "MG")
 RESULTS = "HPCG-Benchmark_*.txt"
+#: Seconds of the timed part; an official result takes 1800.
+TIMED = 1
 #: Points of a rank in each direction: those of D12.6, and those of a default run.
 PUBLISHED, QUICK = 120, 32
 #: Ranks of a default run, one on each core with the smaller problem; and of a run with the problem of D12.6.
@@ -25,6 +26,8 @@ class HPCG(ContainerCheck):
     """A problem of the same size for each rank, whatever their number."""
 
     descr = "HPCG"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "xhpcg"
     spack = "hpcg"
     recipe = "hpcg"
@@ -32,10 +35,8 @@ class HPCG(ContainerCheck):
     full_run_limit = 3600
     seconds = 100
     #: Ranks on a node for the problem of D12.6, with threads for the rest of its cores; or the default run.
-    ranks = parameter([PLAIN, *sites.core_counts(), ALL], loggable=True)
+    ranks = parameter([PLAIN, *core_counts(), ALL], loggable=True)
     plain = {"ranks": PLAIN}
-    #: Seconds of the timed part; an official result takes 1800.
-    timed = variable(int, value=1)
 
     identity = [Identity("version", r"^version=(\S+)")]
     rank_count = Answer("ranks", r"^Machine Summary::Distributed Processes=(\d+)")
@@ -75,7 +76,7 @@ class HPCG(ContainerCheck):
         size = " ".join(f"--n{axis}={self.points}" for axis in "xyz")
         self.reset_commands = [f"rm -f {RESULTS} hpcg20*.txt"]
         self.steps = [
-            Step("solve", f"{self.program} {size} --rt={self.timed}", parallel=True),
+            Step("solve", f"{self.program} {size} --rt={TIMED}", parallel=True),
             Step("results", f"cat {RESULTS}"),
         ]
 
@@ -89,7 +90,7 @@ class HPCG(ContainerCheck):
         """The unknowns; the parts that are not timed take a core one second for 13000 of them."""
         count = self.points**3
         return Work(
-            "unknowns", count, count, fixed_seconds=1 + self.timed, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
+            "unknowns", count, count, fixed_seconds=1 + TIMED, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
         )
 
     @property

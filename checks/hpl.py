@@ -1,4 +1,4 @@
-"""High Performance Linpack: dense linear algebra (CPU), and the network that the panels are broadcast over.
+"""Run High Performance Linpack, dense linear algebra: the processor, and the network that broadcasts the panels.
 
 MIPT, sections 2 and 3, on two nodes with QDR InfiniBand: N 8000 to 96000 (the largest fills some 60 % of the memory),
 NB 128, a 4 x 3 grid. No difference between bare metal and Singularity, but 43 and 31 times less (N 8000 and 16000) with
@@ -9,7 +9,7 @@ other components before; ``-S HPL.executable=xhpl`` takes a site's own, which re
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -28,6 +28,8 @@ class HPL(ContainerCheck):
     """One matrix, solved once; a small one several times, because one solution takes an instant."""
 
     descr = "High Performance Linpack"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "hpcc"
     debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"

@@ -1,4 +1,4 @@
-"""Files of an image: what it costs to look at, read and import thousands of them through the container runtime.
+"""Look at, read and import thousands of files of an image, and measure the cost of the runtime.
 
 D12.6 section 9 measured how long containers take to start with one version of the runtime after another. What upgrades
 broke since is the file system of the image: plain squashfuse made 2 h 50 of 25 minutes (apptainer issue 665), several
@@ -8,9 +8,8 @@ stage directory. The image is a file, in memory, or unpacked.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, Work
-from containercheck.application import axes
-from reframe.core.builtins import run_before
+from containercheck import UNPACKED, Answer, Figure, ImagePlacement, OneNodeCheck, Work
+from reframe.core.builtins import parameter, run_before
 
 TREE = "share/imagefiles"
 
@@ -29,6 +28,8 @@ class ImageFiles(OneNodeCheck, ImagePlacement):
     """The same work in a process on every core."""
 
     descr = "files of the image: stat, read, import"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "imagefiles"
     executable_opts = ["use"]
     recipe = "imagefiles"
@@ -54,6 +55,6 @@ class ImageFiles(OneNodeCheck, ImagePlacement):
         """Make the files that the bare program works on, and let the measuring program start the command."""
         program = f"{self.python} {self.own('imagefiles/imagefiles.py')}"
         self.input_commands = [f"{program} make {TREE}"]
-        places = (TREE, "image.sif", f"{axes.UNPACKED}/usr/local/{TREE}")
+        places = (TREE, "image.sif", f"{UNPACKED}/usr/local/{TREE}")
         cold = " ".join(f"--cold {place}" for place in places)
         self.started_by = f"{program} measure --copies {self.site.cores or 2} {cold} --"

@@ -1,4 +1,4 @@
-"""The way of an image: built, pushed to a registry, pulled by its digest, converted, started.
+"""Build an image, push it to a registry, pull it by its digest, convert and start it.
 
 SANDIA section IV.A, figure 1: a container is built on a laptop, goes to a registry, is pulled on the supercomputer and
 converted there. D12.6 sections 6.3 and 8.2: an image of OpenFOAM has 1.65 GB, and each is converted for each runtime.
@@ -21,6 +21,7 @@ class ImageTransfer(OneNodeCheck):
     """All steps in one run, with umoci, skopeo and docker-registry, all of Debian."""
 
     descr = "an image built, pushed, pulled by digest, converted, started"
+    num_nodes = parameter([1], loggable=True)
     variant = parameter(["bare"], loggable=True)
     executable = "sh"
     run_limit = 600
@@ -39,5 +40,5 @@ class ImageTransfer(OneNodeCheck):
 
     @property
     def work(self):
-        """The size of the tree."""
+        """The size of the tree: all steps take 0.15 s for a MiB, and keep four copies of it."""
         return Work("MiB", self.megabytes, fixed_seconds=2, serial_seconds_per_unit=0.15, bytes_per_unit=4 << 20)

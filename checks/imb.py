@@ -1,4 +1,4 @@
-"""Intel MPI Benchmarks: the network, with the MPI of the host put under a program that was built with another one.
+"""Run the Intel MPI Benchmarks with the host's MPI under a program that was built with another one: the network.
 
 SANDIA section VI.B, Volta: PingPong between two adjacent nodes (figures 2 and 3) and Allreduce on 768 ranks (figure 4;
 its text has that of 8 bytes), average of 10 trials. The image was built with Intel MPI. Cray's MPI, of the same ABI,
@@ -8,7 +8,7 @@ with it too.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, node_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Bytes of the messages whose time, or bandwidth, is a figure; IMB measures all powers of two between.
@@ -45,6 +45,8 @@ class IMB(ContainerCheck):
     """IMB-MPI1, PingPong and Allreduce."""
 
     descr = "Intel MPI Benchmarks, PingPong and Allreduce"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "IMB-MPI1"
     requirements = "imb/requirements.txt"
     mpi_family = "mpich"

@@ -1,4 +1,4 @@
-"""IOzone: reading and writing files, in all the ways that CHPCE lists.
+"""Run IOzone, which reads and writes files in all the ways that CHPCE lists.
 
 CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
 x86 and OpenPOWER; next to nothing is lost in a container, much in a virtual machine.
@@ -55,6 +55,8 @@ class IOzone(OneNodeCheck, FilePlacement):
     """IOzone 3.489."""
 
     descr = "IOzone"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     #: Way of access.
     access = parameter(list(MODES), loggable=True)
     #: Size of the file, in MB.
@@ -102,7 +104,7 @@ class IOzone(OneNodeCheck, FilePlacement):
         if self.access == "mmap":
             # IOzone does not check the result of msync, which takes whole pages.
             reason = f"records of {self.record_size} kB in pages of $(getconf PAGESIZE) bytes: mmap flushes pages"
-            self.input_commands = [skip_unless(f"[ $(getconf PAGESIZE) -le {self.record_size << 10} ]", reason)]
+            self.input_commands += [skip_unless(f"[ $(getconf PAGESIZE) -le {self.record_size << 10} ]", reason)]
 
     @property
     def work(self) -> Work:

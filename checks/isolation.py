@@ -1,4 +1,4 @@
-"""Isolation: what two containers on a node see of each other.
+"""Start two containers on a node, and record which parts of each other they see.
 
 D12.5 sections 2.1 and 4: Singularity separates the file system, and nothing else. /dev/shm and /tmp are the host's,
 visible to all containers of a node, which is how DLB and MPI's shared memory work in them, and what users have to know;
@@ -9,7 +9,7 @@ configuration isolates more, MPI between containers of a node is slower or fails
 
 import reframe as rfm
 from containercheck import Answer, OneNodeCheck, Work
-from reframe.core.builtins import run_before
+from reframe.core.builtins import parameter, run_before
 
 #: What a container of these runtimes shares with others on its node; those of Docker have all to themselves.
 SHARED = {"dev_shm": "yes", "tmp": "yes", "processes": "yes", "cgroup": "same"}
@@ -22,6 +22,8 @@ class Isolation(OneNodeCheck):
     """Answers only: it takes seconds."""
 
     descr = "what two containers of a node see of each other"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "sh"
     recipe = "debian"
     only_runs = True

@@ -1,4 +1,4 @@
-"""Newer processor: an image built for a newer processor than the node's ends at once, and says why.
+"""Start a program for a newer processor than the node has: it must end at once, with the reason.
 
 D12.6 section 4.5: an image that was built on new processors "simply doesn't run on older CPUs". Here that is expected:
 a program of one instruction that the node's processor lacks is started bare and in the container, and both have to end
@@ -9,9 +9,8 @@ signal, or that starts programs by an emulator without saying so, is found by it
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, OneNodeCheck, Work
-from containercheck.node import architectures
-from reframe.core.builtins import run_after
+from containercheck import ARCHITECTURES, Answer, OneNodeCheck, Work
+from reframe.core.builtins import parameter, run_after
 
 
 @rfm.simple_test
@@ -19,6 +18,8 @@ class NewerProcessor(OneNodeCheck):
     """Answers only: it takes seconds."""
 
     descr = "a program for a newer processor ends with its reason"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "sh"
     recipe = "debian"
     only_runs = True
@@ -34,7 +35,7 @@ class NewerProcessor(OneNodeCheck):
     @run_after("setup")
     def start_program(self):
         """Let our program write the other one, and start it in the shell; skip where no instruction is known."""
-        known = architectures.KNOWN.get(self.site.architecture or "")
+        known = ARCHITECTURES.get(self.site.architecture or "")
         if known is None:
             self.skip_because("no instruction is known of the partition's architecture: name it, processor, arch")
             return

@@ -1,4 +1,4 @@
-"""PACE3D: sintering by the phase-field method; optimised for the processor, and bound by memory.
+"""Run PACE3D, sintering by the phase-field method: optimised for the processor, and bound by memory.
 
 D12.6 section 8.1.4, HLRS EXCESS: domains of 640 x 480 x 640 and 1920 x 6720 x 1280 cells, ranks only. No effect of the
 container on the efficiency (speed-up by cores, figure 8.10); and with all optimisation turned off, 60 runs on two nodes
@@ -11,7 +11,7 @@ in the report, and fewer ranks on a node: speed-up and efficiency over cores com
 """
 
 import reframe as rfm
-from containercheck import SITES, Answer, ContainerCheck, Figure, RanksOnNode
+from containercheck import SITES, Answer, ContainerCheck, Figure, RanksOnNode, node_counts
 from reframe.core.builtins import parameter, run_after
 
 
@@ -20,6 +20,8 @@ class PACE3D(ContainerCheck, RanksOnNode):
     """The site's own program."""
 
     descr = "PACE3D, sintering"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "pace3d"
     recipe = "mpi"
     sites_input = True

@@ -1,4 +1,4 @@
-"""Palabos: flow past an obstacle by the lattice Boltzmann method, bound by memory and by the processor's features.
+"""Run a flow past an obstacle with Palabos, a lattice Boltzmann library: memory, and the instruction set.
 
 D12.6 section 8.1.3, HLRS EXCESS: air around the profile of a car, 10 s of it, on one node (figure 8.7) and on two
 (figures 8.8 and 8.9, seconds and speed-up against one rank). Slightly faster in the container on one node, with a
@@ -10,8 +10,8 @@ speed-up over cores is that of figure 8.9, on one node; over nodes the channel g
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, ThreadsOfRank, Work
-from reframe.core.builtins import run_before, variable
+from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, ThreadsOfRank, Work, node_counts
+from reframe.core.builtins import parameter, run_before, variable
 
 
 @rfm.simple_test
@@ -19,6 +19,8 @@ class Palabos(ContainerCheck, RanksOnNode, ThreadsOfRank):
     """The flow past a sphere, by the project's own program."""
 
     descr = "Palabos, flow past a sphere"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "palabos-flow"
     source = "palabos/flow.cpp"
     # The library's own, as Debian builds it, and no other standard of C++ than it was written for.

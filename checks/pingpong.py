@@ -1,19 +1,17 @@
-"""Ping Pong between pairs of ranks: the network, and shared memory inside a node.
+"""Run Ping Pong between pairs of ranks: the network, and shared memory inside a node.
 
 D12.6 section 8.1.1, HLRS EXCESS: 10000 exchanges of 4 bytes and 50 of 1 MB between every two of 40 cores on two nodes.
 D12.6 saw a larger dispersion between the cores of one socket in the container, and no difference between nodes: here
-the dispersion is the distance between the quartiles, in percent of the median (on the full axes, or with
-``-S PingPong.dispersion=yes``). The map of its figures 8.4 and 8.5 is the file ``pairs.csv`` of each run: pair by pair
-its class, latency and bandwidth; the page draws it.
-SANDIA section VI.B and D12.6 section 6.9.1 show what a container that does not know the fabric loses.
+the dispersion is the distance between the quartiles, in percent of the median, on the full axes. The map of its figures
+8.4 and 8.5 is the file ``pairs.csv`` of each run: pair by pair its class, latency and bandwidth; the page draws it.
+SANDIA section VI.B and D12.6 section 6.9.1 show the loss of a container that does not know the fabric.
 """
 
 import math
 
 import reframe as rfm
-import reframe.utility.typecheck as typ
-from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
-from reframe.core.builtins import run_after, run_before, variable
+from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work, node_counts
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Classes of pairs, with what their figures depend on.
 MEASURES = {"within_socket": ("messages",), "between_sockets": ("messages",), "between_nodes": ("network",)}
@@ -53,6 +51,8 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     """All pairs one after the other, by the project's own program."""
 
     descr = "Ping Pong between pairs of ranks, 4 B and 1 MB"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "pingpong"
     source = "pingpong/pingpong.c"
     recipe = "pingpong"
@@ -61,8 +61,6 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     seconds_of_pairs = variable(float, int, value=1.5)
     #: Pairs of each class, drawn evenly where there are more; 0 for all, as in D12.6, whatever it takes.
     pairs_of_class = variable(int, value=40)
-    #: Whether the dispersion of the pairs is judged too, beside their medians; so it is on the full axes.
-    dispersion = variable(typ.Bool, value=False)
     #: The map of the pairs; that of the first round of each side is kept.
     output_files = ["pairs.csv"]
     keep_files = ["rounds/01-*"]
@@ -80,7 +78,7 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     @run_after("init")
     def add_dispersion(self):
         """Add the dispersion of each class, in the usual image: in a short run with few pairs it is mostly noise."""
-        if (self.dispersion or self.full) and self.image_release == "fitting":
+        if self.full and self.image_release == "fitting":
             units = {"latency": "us", "bandwidth": "MB/s"}
             more = [dispersion(name, unit, pair) for name, unit in units.items() for pair in CLASSES]
             self.figures = [*self.figures, *more]

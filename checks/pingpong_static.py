@@ -1,4 +1,4 @@
-"""Ping Pong with its MPI linked statically and dynamically: what loading MPI's library costs, without any container.
+"""Run Ping Pong with its MPI linked statically and dynamically: the cost of loading the library, without containers.
 
 SANDIA sections VI.A and VI.B, figures 3 and 4, Volta: containers need programs that load their MPI, so that the host's
 can take the place of the image's, and so IMB ran natively with either. Statically linked, small messages between two
@@ -7,7 +7,7 @@ here it is our own Ping Pong, with MPICH, of which Debian has both libraries.
 """
 
 import reframe as rfm
-from containercheck import StaticMpiSides
+from containercheck import StaticMpiSides, node_counts
 from pingpong import PingPong
 from reframe.core.builtins import parameter
 
@@ -17,6 +17,7 @@ class PingPongStatic(StaticMpiSides, PingPong):
     """All pairs, once with each program: the one that loads its MPI is judged."""
 
     descr = "Ping Pong, MPI linked dynamically against statically"
+    num_nodes = parameter(node_counts(), loggable=True)
     variant, image_release = parameter(["bare"], loggable=True), parameter(["fitting"], loggable=True)
     static_mpi = True
     mpi_family = "mpich"

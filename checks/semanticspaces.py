@@ -1,4 +1,4 @@
-"""Airhead Semantic Spaces: Random Indexing, which finds the words that occur in the same contexts.
+"""Run Airhead Semantic Spaces, Random Indexing, which finds the words that occur in the same contexts.
 
 D12.6 section 8.1.5, HLRS: no significant difference in a container, and a somewhat better efficiency than Word Count's.
 D12.6 ran it parallel with MPI, from Java, with a program that is not public; this is the package itself, from Maven
@@ -12,10 +12,11 @@ with other numbers of threads in the full axes.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Step, Work
-from containercheck.site import sites
+from containercheck import Answer, Figure, OneNodeCheck, Step, Work, core_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
+#: Elements of a word's vector.
+VECTOR_LENGTH = 1024
 #: Frequent words of the topic whose words end in b.
 WORDS = ("hinozeb", "venetapub", "vicihob")
 
@@ -30,6 +31,8 @@ class SemanticSpaces(OneNodeCheck):
     """Airhead Semantic Spaces 2.0.4."""
 
     descr = "Airhead Semantic Spaces, Random Indexing"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     executable = "java"
     debian = ["maven", "default-jre-headless"]
     artifacts = "semanticspaces/jars.txt"
@@ -38,12 +41,10 @@ class SemanticSpaces(OneNodeCheck):
     seconds = 100
     tolerance = 10.0
     #: Threads that index; 0 for one on each core.
-    workers = parameter([0, *sites.core_counts()], loggable=True)
+    workers = parameter([0, *core_counts()], loggable=True)
     plain = {"workers": 0}
     #: Size of the text, in units of 10^6 bytes.
     megabytes = variable(float, int, value=2.5)
-    #: Elements of a word's vector.
-    vector_length = variable(int, value=1024)
 
     figures = [
         time_of("indexing", scaling="strong"),
@@ -69,18 +70,18 @@ class SemanticSpaces(OneNodeCheck):
         java = f"{self.executable} -cp 'jars/*' edu.ucla.sspace.mains.RandomIndexingMain"
         self.input_commands = [
             f"{self.python} {self.own('text/make_text.py')} --megabytes {self.megabytes} --words words.txt text.txt",
-            f"mkdir -p unused && {java} --docFile=words.txt --vectorLength={self.vector_length} --overwrite=true "
+            f"mkdir -p unused && {java} --docFile=words.txt --vectorLength={VECTOR_LENGTH} --overwrite=true "
             "--saveVectors=vectors.map unused",
             r"tr -s ' ' '\n' <text.txt | LC_ALL=C sort | uniq -c | sort -k1,1nr -k2 | awk 'NR <= 200 { print $2 }' "
             ">candidates.txt",
             f"cp {self.own('semanticspaces/index.sh')} .",
         ]
-        self.steps = [Step("run", f"sh index.sh {self.program} {self.threads} {self.vector_length} {' '.join(WORDS)}")]
+        self.steps = [Step("run", f"sh index.sh {self.program} {self.threads} {VECTOR_LENGTH} {' '.join(WORDS)}")]
         self.postrun_cmds = ["rm -rf space unused"]
 
     @property
     def work(self) -> Work:
-        """The size of the text, which is indexed by one thread and by all of them."""
+        """The size of the text: one thread takes 1.3 s to index a megabyte, and all of them index it once more."""
         return Work(
             "megabytes",
             self.megabytes,

@@ -1,4 +1,4 @@
-"""Convolutional networks in TensorFlow: instruction sets, and threads of one process.
+"""Train convolutional networks in TensorFlow: instruction sets, and the threads of one process.
 
 D12.6 section 7.3, CINECA MARCONI A3: images per second of five networks, with batches of 32 and 64 synthetic ImageNet
 images, mean of three. The container, TensorFlow's own 1.10, was clearly slower than the build on the machine: it lacked
@@ -46,6 +46,8 @@ class TensorFlowCNN(TensorFlow):
     """Training with the project's own program: one batch, again and again."""
 
     descr = "TensorFlow, convolutional networks on synthetic ImageNet"
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
     sourcesdir = "src/tensorflow"
     run_limit = 1800
     seconds = 140

@@ -1,4 +1,4 @@
-"""Word Count over MPI: reading a big text, counting its words, merging the counts.
+"""Run Word Count over MPI, which reads a big text, counts its words, and merges the counts.
 
 D12.6 section 8.1.5, HLRS: the text of the MPI 3.0 standard on one and two nodes, no essential difference in a
 container, and poor scaling; its program was in Java, with Open MPI's bindings. This one is the project's own, in C.
@@ -16,8 +16,8 @@ over cores, from the cases with other numbers of ranks in the full axes.
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, RanksOnNode, Work
-from reframe.core.builtins import run_before, variable
+from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, RanksOnNode, Work, node_counts
+from reframe.core.builtins import parameter, run_before, variable
 
 
 def time_of(name, **facts):
@@ -30,6 +30,8 @@ class WordCount(ContainerCheck, RanksOnNode):
     """The words of a text, counted by the project's own program."""
 
     descr = "Word Count over MPI"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "wordcount"
     executable_opts = ["text.txt"]
     source = "wordcount/wordcount.c"
@@ -67,7 +69,7 @@ class WordCount(ContainerCheck, RanksOnNode):
 
     @property
     def work(self) -> Work:
-        """The size of the text, which one process makes: 4 GB in a quarter of a minute."""
+        """The size of the text: a core counts 100 MB a second, and one process makes 250 MB a second."""
         size = (self.megabytes,) if self.megabytes else (500, 32, 4096)
         return Work("megabytes", *size, fixed_seconds=0.5, parallel_seconds_per_unit=0.01, setup_seconds_per_unit=0.004)
 

@@ -1,4 +1,4 @@
-"""WRF, the tropical cyclone: a weather model on a grid, with a halo exchange in each step; memory and the network.
+"""Run WRF on the tropical cyclone, a weather model on a grid: a halo exchange in each step, memory and network.
 
 D12.6 section 5, ICHEC on Kay: the case em_tropical_cyclone of WRF 4.0's distribution (200 x 200 x 20 points, six days
 in steps of a minute), initialised once with ideal.exe; execution time of wrf.exe on 1 to 8 nodes of 40 cores (figure
@@ -8,7 +8,7 @@ this case. The input is made with what the distribution has of it.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, by_ratio, seconds_of
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, by_ratio, node_counts, seconds_of
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Output of the first rank.
@@ -34,6 +34,8 @@ class WRF(ContainerCheck):
     """The cyclone with one rank on each core."""
 
     descr = "WRF tropical cyclone"
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
     executable = "wrf.exe"
     spack = "wrf"
     view_directory = "main"

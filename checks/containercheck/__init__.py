@@ -10,36 +10,34 @@ import sys
 #: Oldest Python of a session; what runs on nodes does with an older one.
 OLDEST_PYTHON = (3, 9)
 
-#: Where each name that application files use is defined.
-_MODULES = {
-    "RUN_BEGAN": "application.facts",
-    "STDERR": "application.facts",
-    "STDOUT": "application.facts",
-    "Answer": "application.facts",
-    "Figure": "application.facts",
-    "Identity": "application.facts",
-    "Step": "application.facts",
-    "Work": "application.facts",
-    "Neighbour": "application.facts",
-    "by_ratio": "application.facts",
-    "seconds_of": "application.facts",
-    "side_by_side": "application.facts",
-    "skip_unless": "application.facts",
-    "skip_without_threads": "application.facts",
-    "SITES": "software.licensed",
-    "Candidate": "sides.sides",
-    "CollocationSides": "sides.collocation",
-    "StaticMpiSides": "sides.static_mpi",
-    "FilePlacement": "application.axes",
-    "ImagePlacement": "application.axes",
-    "RanksOnNode": "application.axes",
-    "ReleaseOfImage": "application.axes",
-    "ThreadsOfRank": "application.axes",
-    "ContainerCheck": "check",
-    "OneNodeCheck": "check",
+#: The names that application files use, by the module that defines them.
+_NAMES = {
+    "application.axes": "FilePlacement ImagePlacement RanksOnNode ReleaseOfImage ThreadsOfRank",
+    "application.declare": "RUN_BEGAN STDERR STDOUT Answer Figure Identity Neighbour Step Work by_ratio seconds_of "
+    "side_by_side skip_unless skip_without_threads",
+    "check.base": "ContainerCheck OneNodeCheck",
+    "check.collocation": "MIXES WHOLE CollocationSides",
+    "check.variants": "StaticMpiSides",
+    "node.architectures": "ARCHITECTURES",
+    "node.contract": "UNPACKED",
+    "node.mpi": "MPI_FAMILIES",
+    "sides.sides": "Candidate",
+    "site.sites": "core_counts instruction_sets node_counts partitions_with_instructions",
+    "software.host": "ask_program",
+    "software.licensed": "SITES",
+    "software.provision": "Misconfigured Unavailable",
+    "software.simd": "native_instructions portable_instructions",
 }
+#: Names that are shorter in their module.
+_SHORTER = {
+    "ARCHITECTURES": "KNOWN",
+    "MPI_FAMILIES": "FAMILIES",
+    "native_instructions": "native",
+    "portable_instructions": "portable",
+}
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(_PLACES)
 
 
 def require_python():
@@ -62,8 +60,9 @@ def __getattr__(name):
     :raises AttributeError: there is no such name.
     :raises SystemExit: Python or ReFrame is too old, or the site file has a mistake; it says so in one line.
     """
-    if name not in _MODULES:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_python()
     importlib.import_module(__name__ + ".loading").require()
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
+    return getattr(module, _SHORTER.get(name, name))

@@ -5,25 +5,42 @@ from containercheck.application.axes import ImagePlacement as ImagePlacement
 from containercheck.application.axes import RanksOnNode as RanksOnNode
 from containercheck.application.axes import ReleaseOfImage as ReleaseOfImage
 from containercheck.application.axes import ThreadsOfRank as ThreadsOfRank
-from containercheck.application.facts import RUN_BEGAN as RUN_BEGAN
-from containercheck.application.facts import STDERR as STDERR
-from containercheck.application.facts import STDOUT as STDOUT
-from containercheck.application.facts import Answer as Answer
-from containercheck.application.facts import Figure as Figure
-from containercheck.application.facts import Identity as Identity
-from containercheck.application.facts import Neighbour as Neighbour
-from containercheck.application.facts import Step as Step
-from containercheck.application.facts import Work as Work
-from containercheck.application.facts import by_ratio as by_ratio
-from containercheck.application.facts import seconds_of as seconds_of
-from containercheck.application.facts import side_by_side as side_by_side
-from containercheck.application.facts import skip_unless as skip_unless
-from containercheck.application.facts import skip_without_threads as skip_without_threads
-from containercheck.check import ContainerCheck as ContainerCheck
-from containercheck.check import OneNodeCheck as OneNodeCheck
-from containercheck.sides.collocation import CollocationSides as CollocationSides
+from containercheck.application.declare import RUN_BEGAN as RUN_BEGAN
+from containercheck.application.declare import STDERR as STDERR
+from containercheck.application.declare import STDOUT as STDOUT
+from containercheck.application.declare import Answer as Answer
+from containercheck.application.declare import Figure as Figure
+from containercheck.application.declare import Identity as Identity
+from containercheck.application.declare import Neighbour as Neighbour
+from containercheck.application.declare import Step as Step
+from containercheck.application.declare import Work as Work
+from containercheck.application.declare import by_ratio as by_ratio
+from containercheck.application.declare import seconds_of as seconds_of
+from containercheck.application.declare import side_by_side as side_by_side
+from containercheck.application.declare import skip_unless as skip_unless
+from containercheck.application.declare import skip_without_threads as skip_without_threads
+from containercheck.check.base import ContainerCheck as ContainerCheck
+from containercheck.check.base import OneNodeCheck as OneNodeCheck
+from containercheck.check.collocation import MIXES as MIXES
+from containercheck.check.collocation import WHOLE as WHOLE
+from containercheck.check.collocation import CollocationSides as CollocationSides
+from containercheck.check.variants import StaticMpiSides as StaticMpiSides
+from containercheck.node import architectures, mpi
+from containercheck.node.contract import UNPACKED as UNPACKED
 from containercheck.sides.sides import Candidate as Candidate
-from containercheck.sides.static_mpi import StaticMpiSides as StaticMpiSides
+from containercheck.site.sites import core_counts as core_counts
+from containercheck.site.sites import instruction_sets as instruction_sets
+from containercheck.site.sites import node_counts as node_counts
+from containercheck.site.sites import partitions_with_instructions as partitions_with_instructions
+from containercheck.software import simd
+from containercheck.software.host import ask_program as ask_program
 from containercheck.software.licensed import SITES as SITES
+from containercheck.software.provision import Misconfigured as Misconfigured
+from containercheck.software.provision import Unavailable as Unavailable
+
+ARCHITECTURES = architectures.KNOWN
+MPI_FAMILIES = mpi.FAMILIES
+native_instructions = simd.native
+portable_instructions = simd.portable
 
 def require_python() -> None: ...

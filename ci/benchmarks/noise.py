@@ -23,7 +23,7 @@ figure's unit where it is compared by difference. ``shortest`` says that longer
 runs did not spread less, ``longest`` that runs differ by nothing but what is inside them. The star marks the figure
 whose spread is the greatest part of what is accepted: it closes last, and the check's length should be its.
 
-The spread, rounded up, is what a figure states as ``spread`` (application/facts.py): what is known of it before the
+The spread, rounded up, is what a figure states as ``spread`` (application/declare.py): what is known of it before the
 first round.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from containercheck.application.facts import Work
+from containercheck.application.declare import Work
 from containercheck.node.stats.boundaries import HORIZON
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -93,7 +93,7 @@ def allow(
     """
     if site.known_memory and run.memory > site.known_memory:
         needs, has = (f"{size / (1 << 30):.3g} GiB" for size in (run.memory, site.known_memory))
-        raise LayoutError(f"needs some {needs} of memory on a node: {site.partition} has {has}")
+        raise LayoutError(f"needs about {needs} of memory on a node: {site.partition} has {has}")
     before, one_round = START + run.before, sides * run.seconds
     rounds = seconds if sides > 1 else 0.0
     # What fails is confirmed in as much time again.
@@ -105,7 +105,7 @@ def allow(
         if longest is None:
             continue
         if PLANNED * longest < before + one_round:
-            raise LayoutError(f"a job with one round takes some {before + one_round:.0f} s: {limit} {longest:.0f} s")
+            raise LayoutError(f"a job with one round takes about {before + one_round:.0f} s: {limit} {longest:.0f} s")
         # The rest is for the confirmation of what fails, where more than one round fits.
         rounds = min(rounds, max(one_round, FOR_ROUNDS * (PLANNED * longest - before)))
         at_most = min(at_most, longest)

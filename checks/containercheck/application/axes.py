@@ -1,4 +1,6 @@
-"""Axes that several applications share: release and place of the image, and the file system of the files."""
+"""Axes that several applications share: release and place of the image, file system, ranks and threads of a node."""
+
+from __future__ import annotations
 
 import os
 import secrets
@@ -6,13 +8,10 @@ import secrets
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
-from containercheck.node import contract
 from containercheck.site import node_commands, releases, sites
 
 #: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
-#: Directory in the stage directory with an unpacked image.
-UNPACKED = contract.UNPACKED
 #: Axes that concern the image: a bare run, which has none, has their plain values only.
 OF_IMAGE = ("image_in", "image_release")
 #: Value of ``openmp``: threads of a rank for all cores that the ranks of a node leave.
@@ -28,7 +27,7 @@ def own_directory(directory: str) -> str:
 
 
 class ImagePlacement(RegressionTestPlugin):
-    """Adds the place of the image to a check: ``class MyCode(ContainerCheck, ImagePlacement)``.
+    """Add the place of the image to a check: ``class MyCode(ContainerCheck, ImagePlacement)``.
 
     D12.6 section 9: in memory, or on a shared file system.
     """
@@ -37,14 +36,14 @@ class ImagePlacement(RegressionTestPlugin):
     image_in = parameter(["shared", "ram", "unpacked"], loggable=True)
 
     @run_after("init")
-    def choose_place(self):
+    def choose_place(self) -> None:
         """Set the directory of the image, and whether it is unpacked."""
         self.image_directory = "/dev/shm" if self.image_in == "ram" else ""
         self.unpacked = self.image_in == "unpacked"
 
 
 class FilePlacement(RegressionTestPlugin):
-    """Adds the file system that an application works on: ``class MyCode(ContainerCheck, FilePlacement)``.
+    """Add the file system that an application works on: ``class MyCode(ContainerCheck, FilePlacement)``.
 
     The check gets its ``directory``, the same in a container, and ``own_file``, a path in it for this job alone, which
     the job removes when it ends.
@@ -52,9 +51,12 @@ class FilePlacement(RegressionTestPlugin):
 
     #: ``stage``, or a name of the site's extras, file_systems.
     file_system = parameter(["stage", *sites.file_systems()], loggable=True)
+    binds: list[str]
+    input_commands: list[str]
+    own_files: list[str]
 
     @run_after("setup")
-    def find_directory(self):
+    def find_directory(self) -> None:
         """Set the directories on this file system; skip if the partition does not have it."""
         self.directory = "."
         if self.file_system != "stage":
@@ -68,7 +70,7 @@ class FilePlacement(RegressionTestPlugin):
         self.own_file = f"{self._own_directory}/file"
 
     @run_before("run")
-    def bind_directory(self):
+    def bind_directory(self) -> None:
         """Bind the file system at its own path, and make and remove the directory of the file."""
         if self.contained and self.file_system != "stage":
             self.binds = [*self.binds, self.directory]
@@ -78,32 +80,33 @@ class FilePlacement(RegressionTestPlugin):
 
 
 class ReleaseOfImage(RegressionTestPlugin):
-    """Adds the Debian release of the image to a check: how an image works on older and newer hosts."""
+    """Add the Debian release of the image to a check: how an image works on older and newer hosts."""
 
     #: ``fitting`` for the release that suits the partition's hosts (see site/releases.py), or a code name.
     image_release = parameter(["fitting", *releases.IMAGES], loggable=True)
 
     @run_after("init")
-    def choose_release(self):
+    def choose_release(self) -> None:
         """Set ``release`` to the value of the axis, as ``-S release`` would."""
         if self.image_release != "fitting":
             self.release = self.image_release
 
 
 class RanksOnNode(RegressionTestPlugin):
-    """Adds the number of ranks on a node to a check: how it scales within one."""
+    """Add the number of ranks on a node to a check: how it scales within one."""
 
     #: Ranks on a node; 0 for one on each core, or for each group of ``threads`` cores.
     ranks = parameter([0, *sites.core_counts()], loggable=True)
+    ranks_per_node: int | None
 
     @run_after("init")
-    def choose_ranks(self):
+    def choose_ranks(self) -> None:
         """Set the ranks of a node; without this axis ``-S ranks_per_node`` counts."""
         self.ranks_per_node = self.ranks or self.ranks_per_node
 
 
 class ThreadsOfRank(RegressionTestPlugin):
-    """Adds the OpenMP threads of a rank to a check: the mixes of ranks and threads that fill a node.
+    """Add the OpenMP threads of a rank to a check: the mixes of ranks and threads that fill a node.
 
     D12.6 section 8.1.2 and 8.1.3 (few ranks, with as many threads as there is room for) and D12.5 section 3.3.1 (8
     ranks with 6 threads each), together with :class:`RanksOnNode`, or an axis of ranks of the check's own.
@@ -111,9 +114,10 @@ class ThreadsOfRank(RegressionTestPlugin):
 
     #: Threads of a rank; ``all`` for as many as fill the node, with one rank where nothing says how many.
     openmp = parameter([1, ALL_CORES], loggable=True)
+    ranks_per_node: int | None
 
     @run_after("init")
-    def choose_threads(self):
+    def choose_threads(self) -> None:
         """Set the threads of a rank, and one rank on a node where nothing says how many."""
         if self.openmp == ALL_CORES:
             self.threads, self.ranks_per_node = 0, self.ranks_per_node or 1

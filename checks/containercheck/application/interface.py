@@ -1,8 +1,12 @@
-"""Variables that an application file may set, and helpers for its inputs."""
+"""What an application file may state, what a session may set, and helpers for inputs."""
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +15,47 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, required, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application import assignments, declarations, full_axes
-from containercheck.application.facts import PROGRAM, Answer, Figure, Identity, Step, Work
+from containercheck.application import requests
+from containercheck.application.declare import PROGRAM, Answer, Figure, Identity, Step, Work
 from containercheck.node import texts
 from containercheck.node.explain.causes import MOST
 from containercheck.site import node_commands, sites
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+
+#: Similarity from which on an attribute's name counts as a misspelt name of a fact.
+ALIKE = 0.85
+#: Packages of classes that are not an application's.
+_FOREIGN = (__name__.partition(".")[0], "reframe", "builtins")
 
 
 class ApplicationFacts(rfm.RegressionTest):
-    """The facts of an application, in three variants, on a number of nodes; check.py has what is done with them."""
+    """State the facts of an application, and the options of a session; check/base.py has what is done with them.
+
+    Facts that are lists or dictionaries are variables of ReFrame, which gives each case a copy of its own. The other
+    facts are plain attributes, so ``-S`` cannot set them.
+    """
+
+    #: The partition and the ranks of a side, which the setup phase sets.
+    site: Site
+    layout: Layout
 
     #: How the application runs: on the host, in a container with the host's MPI, or in a self-contained container.
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     #: Nodes of the job.
     num_nodes = parameter(sites.node_counts(), loggable=True)
 
-    #: Name of the definition file in ``images/``.
-    recipe = variable(str)
-    #: Source below ``checks/src`` of our own program, C, C++ or a script; the image has the program on its PATH.
-    source = variable(str, type(None), value=None)
+    # Facts: the program, and where it comes from.
+
+    #: Name of the definition file in ``images/``; only a check that has no container states none.
+    recipe: str | None = None
+    #: Source below ``checks/src`` of the project's own program, C, C++ or a script; the image has it on its PATH.
+    source: str | None = None
     #: Options of the compiler, libraries last; the image's recipe has the same.
     compile_options = variable(typ.List[str], value=[])
-    #: Whether our own program in C is linked a second time, with its MPI in itself; that has ``contract.STATIC`` at the
-    #: end of its name.
-    static_mpi = variable(typ.Bool, value=False)
+    #: Whether a program in C is linked a second time, with its MPI in itself; that has ``contract.STATIC`` at the end
+    #: of its name.
+    static_mpi: bool = False
     #: For C++: required headers, and Debian's package of each; without them the check is skipped.
     headers = variable(typ.Dict[str, str], value={})
     #: Debian packages with the bare program: ``ci/setup`` installs them, and a skip without it names them. They must be
@@ -42,39 +63,78 @@ class ApplicationFacts(rfm.RegressionTest):
     debian = variable(typ.List[str], value=[])
     #: Whether program and input cannot be downloaded: the site provides both, with options and patterns
     #: (software/licensed.py).
-    sites_input = variable(typ.Bool, value=False)
+    sites_input: bool = False
     #: Environment of Spack in ``spack-envs/`` with the program.
-    spack = variable(str, type(None), value=None)
+    spack: str | None = None
     #: Easyconfig of the program: a name in ``easyconfigs/`` or of EasyBuild's own, or a path.
-    easybuild = variable(str, type(None), value=None)
+    easybuild: str | None = None
     #: Directory of the program in the view of the Spack environment.
-    view_directory = variable(str, value="bin")
-    #: A library that is loaded into the program and is no part of it: a name of ``spack-envs/``, from where it
+    view_directory: str = "bin"
+    #: A library that is loaded into the program and does not belong to it: a name of ``spack-envs/``, from where it
     #: comes if nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
-    library = variable(str, type(None), value=None)
+    library: str | None = None
     #: Pinned requirements from PyPI with the program, a file below ``checks/src``; the image installs the same.
-    requirements = variable(str, type(None), value=None)
+    requirements: str | None = None
     #: Pinned jars from a Maven repository, a file below ``checks/src``; in the job they are in ``jars/``.
-    artifacts = variable(str, type(None), value=None)
-    #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
-    mpi_times = variable(typ.Bool, value=False, loggable=True)
+    artifacts: str | None = None
     #: Family of the program's MPI, if it is not the one of the partition's launcher: ``mpich``
     #: (Intel MPI, MVAPICH and Cray MPI have its ABI too).
-    mpi_family = variable(str, type(None), value=None)
+    mpi_family: str | None = None
+
+    # Facts: what it reports.
+
     #: Figures of merit that the program reports.
     figures = variable(typ.List[Figure], value=[], loggable=False)
     #: Answers that it computes.
     answers = variable(typ.List[Answer], value=[], loggable=False)
     #: Whether it has no figures on purpose: only that it runs, and its answers, are checked.
-    only_runs = variable(typ.Bool, value=False)
+    only_runs: bool = False
     #: Properties of its build that it prints, which bare and container should have in common.
     identity = variable(typ.List[Identity], value=[], loggable=False)
     #: How its number of ranks is read; None for a program that is not started by MPI's launcher.
-    rank_count = variable(Answer, type(None), value=None, loggable=False)
+    rank_count: Answer | None = None
+    #: Files that every run writes and that figures or answers are read from.
+    output_files = variable(typ.List[str], value=[])
+
+    # Facts: how it runs.
+
     #: A program that starts the command in place of MPI's launcher, with its options.
-    started_by = variable(str, type(None), value=None)
+    started_by: str | None = None
     #: Whether the integrated variant preloads the host's MPI into a program without MPI, bare and in the container.
-    preloads_mpi = variable(typ.Bool, value=False)
+    preloads_mpi: bool = False
+    #: Suffix of the program's name, where each case has a program of its own.
+    program_suffix = ""
+    #: The commands of an application that runs in several steps; they replace executable and options.
+    steps = variable(typ.List[Step], value=[], loggable=False)
+    #: Commands that make the input, once, before all runs; for input that takes time to make.
+    input_commands = variable(typ.List[str], value=[])
+    #: Commands that restore the initial state of the working directory before each run.
+    reset_commands = variable(typ.List[str], value=[])
+    #: Files outside the stage directory that the job removes when it ends.
+    own_files = variable(typ.List[str], value=[])
+    #: Files and directories to bind into containers, as ``path`` or ``path:target``.
+    binds = variable(typ.List[str], value=[])
+    #: Further options of the container runtime.
+    container_options = variable(typ.List[str], value=[])
+    #: Whether the image is unpacked into the stage directory, and runs from there.
+    unpacked: bool = False
+    #: Whether the processors of a virtual machine are kept busy between and during the runs (node/job/this_node.py).
+    keep_awake: bool = True
+    #: Fewest ranks that the program makes sense with.
+    min_ranks: int = 1
+    #: Work of a run with the embedded input; a property if it depends on the case. None if it is not known.
+    work: Work | None = None
+    #: Values of the check's own axes in a plain run, by parameter; other cases belong to the full axes.
+    plain = variable(dict, value={}, loggable=False)
+    #: Whether this case belongs to the full axes, whatever ``plain`` says.
+    full_only: bool = False
+    #: Seconds after which a run of the full axes counts as hanging; None for ``run_limit``.
+    full_run_limit: float | None = None
+
+    # Options of a session, and of an application file: checks/README.md has who sets each.
+
+    #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
+    mpi_times = variable(typ.Bool, value=False, loggable=True)
     #: Code name of the Debian that the image is built from; empty for the site's choice (site/releases.py).
     release = variable(str, value="")
     #: Directory on the node to which the image is copied for the job; by default it is not copied.
@@ -89,26 +149,8 @@ class ApplicationFacts(rfm.RegressionTest):
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.
     ready_image = variable(str, value="", loggable=True)
-    #: Whether the image is unpacked into the stage directory, and runs from there.
-    unpacked = variable(typ.Bool, value=False)
     #: Whether the program uses GPUs where the partition has any, in its ``devices``.
     gpu = variable(typ.Bool, value=False)
-    #: Files and directories to bind into containers, as ``path`` or ``path:target``.
-    binds = variable(typ.List[str], value=[])
-    #: Further options of the container runtime.
-    container_options = variable(typ.List[str], value=[])
-    #: Files that every run writes and that figures or answers are read from.
-    output_files = variable(typ.List[str], value=[])
-    #: Suffix of the program's name, where each case has a program of its own.
-    program_suffix = ""
-    #: The commands of an application that runs in several steps; they replace executable and options.
-    steps = variable(typ.List[Step], value=[], loggable=False)
-    #: Commands that make the input, once, before all runs; for input that takes time to make.
-    input_commands = variable(typ.List[str], value=[])
-    #: Commands that restore the initial state of the working directory before each run.
-    reset_commands = variable(typ.List[str], value=[])
-    #: Files outside the stage directory that the job removes when it ends.
-    own_files = variable(typ.List[str], value=[])
     #: Ranks on a node; None for one for each group of ``threads`` cores.
     ranks_per_node = variable(int, type(None), value=None)
     #: Threads of a rank; 0 for as many as use all the node's cores.
@@ -116,67 +158,56 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Whether ranks or threads fill the hardware threads of nodes whose cores have several, as CHPCE does (its
     #: contributions, section 1); a partition whose cores have one each is a skip.
     hardware_threads = variable(typ.Bool, value=False, loggable=True)
-    #: Fewest ranks that the program makes sense with.
-    min_ranks = variable(int, value=1)
-    #: Work of a run with the embedded input; a property if it depends on the case. None if it is not known.
-    work: Work | None = None
-
     #: Seconds for all rounds of a container check: they end sooner when every figure has its verdict.
     seconds = variable(float, int, value=60.0)
     #: Number of rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
     #: nothing, runs once.
     rounds = variable(int, value=0)
     #: Whether both sides run at the same time, each on half of the cores, and once more with the halves swapped, so
-    #: that the host of a virtual machine disturbs both alike (duets.py). ``yes``, ``no``, or ``auto``.
-    duet = variable(str, value="no")
+    #: that the host of a virtual machine disturbs both alike (sides/rounds.py).
+    duet = variable(typ.Bool, value=False)
     #: Node-hours that a job may take; 0 for no limit but that of its rounds.
     node_hours = variable(float, int, value=0)
-    #: Whether the processors of a virtual machine are kept busy between and during the runs (node/job/this_node.py).
-    keep_awake = variable(typ.Bool, value=True)
     #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
     quiet = variable(float, int, value=2.0)
-    #: Seconds after which a run counts as hanging; and the same for the full axes, if runs take longer there.
+    #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
-    full_run_limit = variable(float, int, type(None), value=None)
     #: Accepted overhead in percent, for figures without a tolerance of their own.
     tolerance = variable(float, int, value=5.0, loggable=True)
-
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (node/build/downloads.py); also in the site's extras, inputs.
     published = variable(str, value="")
-    #: Values of the check's own axes in a plain run, by parameter; other cases belong to the full axes.
-    plain = variable(dict, value={}, loggable=False)
     #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
-    #: Whether this case belongs to the full axes, whatever ``plain`` says.
-    full_only = variable(typ.Bool, value=False)
+    #: Most changes to a container that are tried where it failed, to prove its cause.
+    remedies = variable(int, value=MOST)
+    #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
+    earlier = variable(str, value="")
+    #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
+    known_spreads = variable(str, value="")
+
+    # Results, for the reports: ReFrame logs them.
 
     #: Expected time and memory of the job, for ``ci/run --estimate``. Empty if the check does not know.
     expected = variable(dict, value={}, loggable=True)
-    #: Why the check was not run; for the reports, because ReFrame's own lacks it.
+    #: Why the check was not run; ReFrame's own report lacks it.
     skip_reason = variable(str, value="", loggable=True)
-    #: A row for each figure, as it is stored (results/row.py). For the reports.
+    #: A row for each figure, as it is stored (results/row.py).
     results = variable(typ.List[dict], value=[], loggable=True)
-    #: Remarks on the run besides its figures: rounds that were replaced, a job that ended early. For the reports.
+    #: Remarks on the run besides its figures: rounds that were replaced, a job that ended early.
     notes = variable(typ.List[str], value=[], loggable=True)
-    #: The figures of each round, by side. For the reports, and for a later session that goes on from here.
+    #: The figures of each round, by side; also for a later session that goes on from here.
     measured = variable(typ.List[dict], value=[], loggable=True)
     #: Path of the script that repeats a single run of a side (node/job/reproducer.py); empty without rounds.
     reproducer = variable(str, value="", loggable=True)
     #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_rounds.py). For a later
     #: session.
     compared = variable(dict, value={}, loggable=True)
-    #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
-    earlier = variable(str, value="")
-    #: What can explain that figures failed, and what experiments proved (node/explain/explanation.py). For the reports.
+    #: What can explain that figures failed, and what experiments proved (node/explain/explanation.py).
     causes = variable(typ.List[dict], value=[], loggable=True)
     #: Where the time of a container that is too slow went, in a line; empty where that does not explain its figures.
     where_time_went = variable(str, value="", loggable=True)
-    #: Most changes to a container that are tried where it failed, to prove what the cause is.
-    remedies = variable(int, value=MOST)
-    #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
-    known_spreads = variable(str, value="")
-    #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.
+    #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input.
     provenance = variable(dict, value={}, loggable=True)
     #: Seconds that the application itself ran, all rounds together.
     application_seconds = variable(float, int, value=0.0, loggable=True)
@@ -201,33 +232,46 @@ class ApplicationFacts(rfm.RegressionTest):
         return [pair for pair in metaclass.loggable_attrs(cls) if pair[0] not in ("variables", "env_vars")]
 
     @run_after("init")
-    def start_with_no_variables(self):
+    def start_with_no_variables(self) -> None:
         """Set no environment variables, if neither the file nor the command line does."""
         if not hasattr(self, "env_vars"):
             self.env_vars = {}
 
     # ReFrame runs hooks with always_last in reverse order: this one is the last of all.
     @run_after("init", always_last=True)
-    def leave_out_full_axes(self):
+    def leave_out_full_axes(self) -> None:
         """Generate no case of the full axes, unless ``full`` is set."""
         if self.full_only and not self.full:
-            full_axes.leave_out(self)
+            requests.leave_out(self)
 
     @run_after("init", always_last=True)
-    def require_declarations(self):
-        """Stop the session if the application file declares nothing that could be compared."""
-        declarations.require(self)
+    def require_declarations(self) -> None:
+        """Stop the session, in one line, if the application file misspells a fact or states no image.
+
+        ReFrame would make a warning of any other exception, leave out the check, and pass.
+
+        :raises SystemExit: the message names the mistake and the file.
+        """
+        of: Any = type(self)
+        problem = _misspelt(of)
+        if self.contained and not self.recipe:
+            problem = problem or "has no recipe: state the definition file of its image, recipe = 'NAME' of images/"
+        if problem:
+            sys.exit(f"containercheck: {inspect.getfile(of)}: {of.__name__} {problem}")
 
     @run_after("setup")
-    def require_known_variables(self):
-        """Fail if the command line sets what does not exist: something else than requested would be measured."""
-        assignments.require_known(type(self))
+    def require_known_variables(self) -> None:
+        """Fail if the command line sets a variable that does not exist: something else would be measured."""
+        requests.require_known(type(self))
 
     @run_before("run", always_last=True)
-    def require_figures(self):
-        """Fail if hooks should have set the figures, and set none."""
+    def require_figures(self) -> None:
+        """Fail if neither the file nor its hooks state a figure."""
         if not self.figures and not self.only_runs:
-            raise ReframeError(f"{type(self).__name__} has no figures: {declarations.NOTHING}")
+            raise ReframeError(
+                f"{type(self).__name__} has no figures: it would pass with nothing measured. State figures = "
+                "[Figure(...)], or only_runs = True where it is to"
+            )
 
     @property
     def contained(self) -> bool:
@@ -236,7 +280,7 @@ class ApplicationFacts(rfm.RegressionTest):
 
     @property
     def python(self) -> str:
-        """Return the Python of the nodes, quoted, for our scripts that need only 3.6 and its standard library."""
+        """Return the Python of the nodes, quoted, for scripts that need only 3.6 and its standard library."""
         return node_commands.python_of(self.site)
 
     @property
@@ -247,6 +291,8 @@ class ApplicationFacts(rfm.RegressionTest):
     @property
     def amount(self) -> float:
         """Amount of work of a run with the embedded input in this case, in the unit of ``work``."""
+        if self.work is None:
+            raise ReframeError(f"{type(self).__name__} has no work: only its published input is known")
         return self.work.amount(self.layout.cores)
 
     @property
@@ -268,3 +314,22 @@ class ApplicationFacts(rfm.RegressionTest):
         """Skip the check, with the reason in ReFrame's listing and in the reports."""
         self.skip_reason = texts.sanitized(reason)
         self.skip(self.skip_reason)
+
+
+@functools.cache
+def _misspelt(of: Any) -> str:
+    """Return the message about an attribute whose name is almost that of a fact, and which nothing reads then.
+
+    Empty for none. Hooks and properties of the application, its own variables and parameters are not misspelt.
+    """
+    own_classes = [base for base in of.__mro__ if base.__module__.partition(".")[0] not in _FOREIGN]
+    known = {*of.var_space.keys(), *of.param_space.params}
+    known.update(*(vars(base) for base in of.__mro__ if base not in own_classes))
+    facts = [name for name in known if not name.startswith("_")]
+    for base in own_classes:
+        for name, value in vars(base).items():
+            if name.startswith("_") or name in known or callable(value) or hasattr(value, "__get__"):
+                continue
+            if near := difflib.get_close_matches(name, facts, 1, ALIKE):
+                return f"sets {name!r}, which nothing reads: did you mean {near[0]!r}?"
+    return ""

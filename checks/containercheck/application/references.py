@@ -17,7 +17,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTest
 from reframe.utility.sanity import reference_bounds
 
-from containercheck.application.facts import Figure
+from containercheck.application.declare import Figure
 from containercheck.site.extras import NAMESPACE
 from containercheck.site.sites import Site, path_of
 
@@ -68,7 +68,7 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
     return {"$ref": str(path)}
 
 
-def case_references(check: RegressionTest) -> dict[str, tuple]:
+def case_references(check: RegressionTest) -> dict[str, tuple[Any, ...]]:
     """Return the references of this case, as ReFrame finds them; empty if there are none."""
     if not getattr(check.reference, "index", None):
         return {}
@@ -90,33 +90,37 @@ class Expected(NamedTuple):
 
 
 def split(
-    found: Mapping[str, tuple], figures: Iterable[Figure], others: Collection[str] = (), emulated: bool = False
-) -> tuple[dict[str, tuple], dict[str, Expected]]:
+    values: Mapping[str, tuple[Any, ...]], figures: Iterable[Figure], others: Collection[str] = ()
+) -> tuple[dict[str, tuple[Any, ...]], dict[str, Expected]]:
     """Return the references of a case: the absolute ones, and the expected overheads by figure.
 
-    :param found: see :func:`case_references`.
+    :param values: see :func:`case_references`.
     :param others: names of figures that other cases of the check have; there is nothing to expect of them here.
-    :param emulated: whether the nodes' processors are emulated: absolute figures then have no references.
     :raises ReframeError: an overhead is given for a figure that the check does not have, or its bounds accept nothing.
     """
-    absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD) and not emulated}
-    with_overhead = {name.removesuffix(OVERHEAD) for name in found if name.endswith(OVERHEAD)}
+    absolute = {name: value for name, value in values.items() if not name.endswith(OVERHEAD)}
+    overheads = {name.removesuffix(OVERHEAD): value for name, value in values.items() if name.endswith(OVERHEAD)}
     own = {figure.name for figure in figures}
-    if unknown := with_overhead - own - {*others}:
+    if unknown := overheads.keys() - own - {*others}:
         raise ReframeError(
             f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
         )
-    ranges = {}
-    for name, value in found.items():
-        if name.endswith(OVERHEAD):
-            try:
-                low, high = reference_bounds(*value[:3])
-            except ValueError as error:
-                raise ReframeError(f"references: {name}: {error}") from None
-            if low == high:
-                raise ReframeError(f"references: {name}: no overhead lies between {low:g} and {high:g}")
-            ranges[name.removesuffix(OVERHEAD)] = Expected(value[0], low, high)
+    ranges = {name: _range(name, value) for name, value in overheads.items()}
     return absolute, {name: expected for name, expected in ranges.items() if name in own}
+
+
+def _range(name: str, value: tuple[Any, ...]) -> Expected:
+    """Return the expected overhead of a figure, from its reference in ReFrame's form.
+
+    :raises ReframeError: its bounds accept nothing.
+    """
+    try:
+        low, high = reference_bounds(*value[:3])
+    except ValueError as error:
+        raise ReframeError(f"references: {name}{OVERHEAD}: {error}") from None
+    if low == high:
+        raise ReframeError(f"references: {name}{OVERHEAD}: no overhead lies between {low:g} and {high:g}")
+    return Expected(value[0], low, high)
 
 
 def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, float]]:
@@ -128,7 +132,7 @@ def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, f
     for figure in figures:
         tolerance = usual if figure.tolerance is None else figure.tolerance
         part = MARGIN if figure.compare == "difference" else 1.0
-        ranges[figure.name] = (-math.inf, part * tolerance if figure.margin is None else figure.margin)
+        ranges[figure.name] = (-math.inf, part * tolerance)
     return ranges
 
 

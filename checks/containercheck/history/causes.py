@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from containercheck.application.facts import Figure
+from containercheck.application.declare import Figure
 from containercheck.explain import between
 from containercheck.explain.between import SEES, USES
 from containercheck.history import provenance

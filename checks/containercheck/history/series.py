@@ -24,8 +24,8 @@ MEASURED = ("pass", "fail", "xfail", "xpass")
 #: tolerance of 5 %: two or three unreported changes of that size would use it up.
 LEAST = 2.0
 #: The same for overheads that are differences, as a part of the accepted overhead. That is relative to the host, which
-#: has hardly any (a start-up time), and much wider: a successor may be worse by a fifth (``Figure.margin``). A tenth
-#: compares with that about as 2 % with 5 %.
+#: has hardly any (a start-up time), and much wider: a successor may be worse by a fifth (``references.margins``). A
+#: tenth compares with that about as 2 % with 5 %.
 LEAST_PART = 0.1
 
 

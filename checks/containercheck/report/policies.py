@@ -1,6 +1,6 @@
 """What the policies of sharing cores gain: the speed-up of each against none, bare and in the same container.
 
-Of checks of programs beside each other (sides/collocation.py). Bare, a policy is compared with running without DLB; a
+Of checks of programs beside each other (check/collocation.py). Bare, a policy is compared with running without DLB; a
 container's policies with the same ones bare, which says what a container costs. What a policy gains in a container
 follows from the values of both: time without DLB / time with the policy, as D12.5 figures 14 and 20 have it, there
 against the bare run throughout.

@@ -13,7 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function
 
 from containercheck.session.inventories import ANSWER
-from containercheck.sides import runtimes
+from containercheck.sides import launchers
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
 
@@ -40,8 +40,8 @@ class Inventory(rfm.RunOnlyRegressionTest):
         self.max_pending_time = site.max_pending_time or "30m"
         # All processors of a node, and not those of one task.
         self.exclusive_access = site.exclusive
-        runtime = runtimes.find(self.current_partition) if self.current_partition.container_runtime else None
-        needs = runtimes.needs(self.current_partition, runtime)
+        runtime = launchers.find_runtime(self.current_partition) if self.current_partition.container_runtime else None
+        needs = launchers.runtime_needs(self.current_partition, runtime)
         self.modules += needs.modules
         for name, value in needs.variables.items():
             self.env_vars.setdefault(name, value)

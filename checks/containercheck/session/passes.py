@@ -24,7 +24,7 @@ from containercheck.session.spreads_file import KnownSpreads
 from containercheck.session.usage import UsageError
 
 #: Exception of the library where -S sets a variable that does not exist
-#: (checks/containercheck/application/assignments.py).
+#: (checks/containercheck/application/requests.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: Most cases of a run that are named in its message.
 NAMED = 6

@@ -10,17 +10,29 @@ from pathlib import Path
 
 from reframe.core.exceptions import SkipTestError
 
-from containercheck.application.facts import PROGRAM, Neighbour
+from containercheck.application.declare import PROGRAM, Neighbour
 from containercheck.node import container_runtimes, contract
 from containercheck.node.job import launch
-from containercheck.sides import host_mpi_scripts
-from containercheck.sides.sides import Container, Needs, Program, Side
+from containercheck.sides.sides import Container, HostMpi, Needs, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
 #: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
+#: Script that runs a command with the host's MPI before the image's own LD_LIBRARY_PATH, which only a process in the
+#: container knows.
+_MPI_ENTRY = 'export LD_LIBRARY_PATH={links}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\nexec "$@"'
+#: Script that makes the loader in the container list the libraries of a program. For a script, it only preloads the
+#: host's MPI into the shell: the program that the script starts is known only when it runs.
+_MPI_LOOKUP = """\
+if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
+IFS= read -r first <"$program"
+case $first in
+    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
+    *) echo "{script} $program"
+       exec env LD_PRELOAD={library} LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
+esac"""
 #: Variable of the loader with libraries that come before all others.
 _PRELOAD = "LD_PRELOAD"
 #: Most ranks that are started for an observation: they wait for each other by files. Above, one process is observed.
@@ -75,8 +87,7 @@ def job_commands(
     :param input_commands: commands that make the input, with the variables of the bare program.
     """
     contained = sum(side.container is not None for side in sides)
-    facts = (site, layout, stagedir, contained > 1, contained > 0)
-    by_side = {side.name: side_commands(side, *facts) for side in sides}
+    by_side = {side.name: side_commands(side, site, layout, stagedir, contained > 1, contained > 0) for side in sides}
     needs = sum((commands.needs for commands in by_side.values()), own)
     files = {name: text for commands in by_side.values() for name, text in commands.files.items()}
     variables = next((side.environment for side in sides if not side.container), {}) if input_commands else {}
@@ -132,44 +143,49 @@ def side_commands(
     :param several: whether there are other containers, with which the environment in this one is compared.
     :param observed: whether the job records what the side sees.
     """
-    if not side.container:
-        host = _Host(side)
-        if not observed:
-            return Commands(_script(side, host, site), side.launcher.needs)
-        needs = Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
-        observe = {contract.OBSERVE_SIDE: _observing(side, host)}
-        return Commands(_script(side, host, site), side.launcher.needs + needs, observe)
-    container = _InContainer(side, stagedir, layout, observed, _network(side.container, site, layout))
-    needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
-    others = container.preparation()
+    if side.container:
+        return _contained_commands(side, side.container, site, layout, stagedir, several, observed)
+    host = _Host(side)
+    if not observed:
+        return Commands(_script(side, host, site), side.launcher.needs)
+    needs = side.launcher.needs + Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
+    return Commands(_script(side, host, site), needs, {contract.OBSERVE_SIDE: _observing(side, host)})
+
+
+def _contained_commands(
+    side: Side, container: Container, site: Site, layout: Layout, stagedir: str, several: bool, observed: bool
+) -> Commands:
+    """Return the commands of a side in its container; see :func:`side_commands`."""
+    runtime = container.runtime
+    place = _InContainer(side, container, stagedir, layout, observed, _network(container, site, layout))
+    needs = side.launcher.needs + container.needs + place.needs(site, layout)
+    others = place.preparation()
     if several:
         keep = node_commands.in_job(site, "surroundings", side.name)
         enter = node_commands.in_job(site, "enter", side.name, contract.SURROUNDINGS)
-        others[contract.SURROUNDINGS] = container.words(SURROUNDINGS)
+        others[contract.SURROUNDINGS] = place.words(SURROUNDINGS)
         needs += Needs(prepare=(f"(set -o pipefail; {enter} | {keep})",), files=(contract.KEY,))
     if side.launcher.ranks:
-        inside = _Inside(container, layout)
-        others[contract.START_RANKS], others[contract.START_INSIDE] = (
-            each.parallel(RANKS) for each in (container, inside)
-        )
-        others[contract.LOOK_UP] = container.words(LOOKUP)
+        inside = _Inside(place, layout)
+        others[contract.START_RANKS], others[contract.START_INSIDE] = place.parallel(RANKS), inside.parallel(RANKS)
+        others[contract.LOOK_UP] = place.words(LOOKUP)
         others[contract.RUN_INSIDE] = _script(side, inside, site)
-    files = container.mpi_scripts()
-    if side.container.runtime.way.own_network:
+    files = place.mpi_scripts()
+    if runtime.way.own_network:
         files[container_runtimes.OWN_NETWORK_SCRIPT] = container_runtimes.OWN_NETWORK
-    if side.container.runtime.script:
-        files[side.container.runtime.script_name] = side.container.runtime.script
+    if runtime.script:
+        files[runtime.script_name] = runtime.script
     if observed:
-        others[contract.OBSERVE_SIDE] = _observing(side, container)
+        others[contract.OBSERVE_SIDE] = _observing(side, place)
     if side.may_fail:
         needs = replace(needs, prepare=(_tried(side.name, needs.prepare),))
-    return Commands(_script(side, container, site), needs, others, files, container.facts)
+    return Commands(_script(side, place, site), needs, others, files, place.facts)
 
 
 def _tried(name: str, prepare: Sequence[str]) -> str:
     """Return the command that prepares a side, and notes why that failed instead of ending the job."""
-    said, lost = (shlex.quote(file) for file in (f"{name}.prepare.err", contract.lost_file(name)))
-    return f"bash -ec {shlex.quote(chr(10).join(prepare))} 2>{said} || cp {said} {lost}; cat {said} >&2"
+    errors, lost = shlex.quote(f"{name}.prepare.err"), shlex.quote(contract.lost_file(name))
+    return f"bash -ec {shlex.quote(chr(10).join(prepare))} 2>{errors} || cp {errors} {lost}; cat {errors} >&2"
 
 
 def _network(container: Container, site: Site, layout: Layout) -> str:
@@ -265,7 +281,7 @@ def _report(program: Program, site: Site) -> str:
 
 
 class _Host:
-    """The words before commands of a side on the host."""
+    """Return the words before commands of a side on the host."""
 
     workdir = "."
     host_mpi, stage = f"./{contract.MPI_PRELOAD}", "$PWD"
@@ -287,18 +303,17 @@ class _Host:
 
 
 class _InContainer:
-    """The words before commands of a side in its container, and what the job does first."""
+    """Return the words before commands of a side in its container, and the commands before the rounds."""
 
     workdir = stage = contract.WORKDIR
 
-    def __init__(self, side: Side, stagedir: str, layout: Layout, observed: bool, network: str) -> None:
-        self._side, self._stagedir, self._layout, self._observed = side, stagedir, layout, observed
-        self._network = network
-        self._program = side.program
-        self._name = side.name
+    def __init__(
+        self, side: Side, container: Container, stagedir: str, layout: Layout, observed: bool, network: str
+    ) -> None:
+        self._side, self._container, self._stagedir, self._layout = side, container, stagedir, layout
+        self._observed, self._network = observed, network
+        self._name, self._program, self._launcher = side.name, side.program, side.launcher
         self._local_ranks = layout.ranks_per_node if side.launcher.ranks else 0
-        self._launcher = side.launcher
-        self._container: Container = side.container
         self._links = f"{contract.WORKDIR}/{contract.mpi_links(side.name)}"
         self.host_mpi = f"{self._links}/{contract.MPI_PRELOAD}"
 
@@ -337,43 +352,27 @@ class _InContainer:
         """Return the same with the directories that only one of several programs has."""
         pairs = [(source, target) for target, source in neighbour.binds.items()]
         options = (*self._container.options, *self._container.runtime.bind_words(pairs))
-        side = self._side.changed(container=replace(self._container, options=options))
-        return _InContainer(side, self._stagedir, self._layout, self._observed, self._network)
+        container = replace(self._container, options=options)
+        return _InContainer(self._side, container, self._stagedir, self._layout, self._observed, self._network)
 
     def mpi_scripts(self) -> dict[str, str]:
         """Return the scripts that bring the host's MPI in, by file name."""
         if not self._container.host_mpi:
             return {}
         return {
-            contract.mpi_entry_file(self._name): host_mpi_scripts.entry(self._links),
-            contract.mpi_lookup_file(self._name): host_mpi_scripts.lookup(self.host_mpi),
+            contract.mpi_entry_file(self._name): _MPI_ENTRY.format(links=self._links),
+            contract.mpi_lookup_file(self._name): _MPI_LOOKUP.format(script=contract.IS_SCRIPT, library=self.host_mpi),
         }
 
     def needs(self, site: Site, layout: Layout) -> Needs:
         """Return what the job does before the rounds."""
-        container = self._container
-        files: tuple[str, ...] = ()
-        ranks = layout.ranks_per_node if self._program.mpi else 0
-        own = [] if container.host_mpi else ["--own-environment"]
-        words = [f"--command={container.typed}", f"--ranks={ranks}", *own]
-        # Several have the launcher's command, which then does not tell them apart.
-        is_known = container_runtimes.by_command(container.runtime.command).name == container.runtime.name
-        words += [] if is_known else [f"--runtime={container.runtime.name}"]
-        words += [f"--way={container.runtime.way.name}"] if container.runtime.way.name else []
-        words += [] if container.runtime.storage else [f"--image={container.image}"]
-        words += [f"--required-option={container.runtime.required_option}"] * bool(container.runtime.required_option)
-        needs_network = layout.nodes > 1 and not container.runtime.way.own_network
-        words += ["--several-nodes"] if container.runtime.network_of_root and needs_network else []
-        if container.copied_to:
-            files = (str(Path(container.copied_to).parent),)
-            words.append(f"--copy-to={container.copied_to}")
-        words += ["--stored-image"] if container.runtime.storage else []
-        prepare = [node_commands.in_job(site, "runtime", *words, self._name)]
+        container, runtime = self._container, self._container.runtime
+        prepare = [node_commands.in_job(site, "runtime", *self._runtime_words(layout), self._name)]
         if container.unpacked_to:
             prepare += [f"mkdir -p {container.unpacked_to}", self._enter(site, contract.UNPACK)]
         if container.host_mpi:
-            prepare.append(self._plan_host_mpi(site))
-        if container.runtime.mount_points:
+            prepare.append(self._plan_host_mpi(site, container.host_mpi))
+        if runtime.mount_points:
             prepare.append(self._enter(site, contract.MOUNT_POINTS))
         # Before what may end the job: it is to explain that.
         prepare += [_observation(self._side, site)] if self._observed else []
@@ -381,10 +380,27 @@ class _InContainer:
             prepare.append(self._enter(site, contract.REQUIRE))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)
+        files = [str(Path(container.copied_to).parent)] if container.copied_to else []
+        files += [contract.KEY] if self._observed else []
         # PMIx's shared-memory store does not work in a container, and prints warnings.
-        return Needs(
-            prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=(*files, *[contract.KEY] * self._observed)
-        )
+        return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=tuple(files))
+
+    def _runtime_words(self, layout: Layout) -> list[str]:
+        """Return the options of the program that finds the runtime on the node (node/job/runtime_start.py)."""
+        container, runtime = self._container, self._container.runtime
+        words = [f"--command={container.typed}", f"--ranks={layout.ranks_per_node if self._program.mpi else 0}"]
+        words += [] if container.host_mpi else ["--own-environment"]
+        # Several have the launcher's command, which then does not tell them apart.
+        is_known = container_runtimes.by_command(runtime.command).name == runtime.name
+        words += [] if is_known else [f"--runtime={runtime.name}"]
+        words += [f"--way={runtime.way.name}"] if runtime.way.name else []
+        words += [] if runtime.storage else [f"--image={container.image}"]
+        words += [f"--required-option={runtime.required_option}"] if runtime.required_option else []
+        needs_network = layout.nodes > 1 and not runtime.way.own_network
+        words += ["--several-nodes"] if runtime.network_of_root and needs_network else []
+        words += [f"--copy-to={container.copied_to}"] if container.copied_to else []
+        words += ["--stored-image"] if runtime.storage else []
+        return words
 
     def _enter(self, site: Site, command: str) -> str:
         """Return the command that runs one of :meth:`preparation`."""
@@ -394,26 +410,23 @@ class _InContainer:
     def facts(self) -> dict[str, object]:
         """What the job needs to know to change the container."""
         container, runtime = self._container, self._container.runtime
-        is_file = runtime.form == container_runtimes.SIF and not container.unpacked_to
-        gpus = "" if container.gpus else runtime.gpus
-        tree = container.unpacked_to or contract.UNPACKED
-        observed = self._launcher.ranks if 0 < self._launcher.ranks <= OBSERVED else 0
-        facts = {"image": self._image, "bind": runtime.bind, "gpus": gpus, "unpacks": is_file, "tree": tree}
-        if not self._launcher.ranks:
-            return {**facts, "observed": observed}
+        copy = shlex.quote(container.copied_to) if container.copied_to else None
         ranks = {
             "ranks": self._layout.ranks,
             "nodes": self._layout.nodes,
             "launcher": self._launcher.words,
             "host_mpi": container.host_mpi is not None,
-            "own_network": container.runtime.way.own_network,
+            "own_network": runtime.way.own_network,
         }
-        return {**facts, "observed": observed, "ranks": ranks}
-
-    @property
-    def _image(self) -> str:
-        container = self._container
-        return container.unpacked_to or (container.copied_to and shlex.quote(container.copied_to)) or container.image
+        return {
+            "image": container.unpacked_to or copy or container.image,
+            "bind": runtime.bind,
+            "gpus": "" if container.gpus else runtime.gpus,
+            "unpacks": runtime.form == container_runtimes.SIF and not container.unpacked_to,
+            "tree": container.unpacked_to or contract.UNPACKED,
+            "observed": self._launcher.ranks if 0 < self._launcher.ranks <= OBSERVED else 0,
+            **({"ranks": ranks} if self._launcher.ranks else {}),
+        }
 
     def preparation(self) -> dict[str, str]:
         """Return the commands that the job runs in the container before the rounds, by name."""
@@ -428,7 +441,8 @@ class _InContainer:
             look = node_commands.unless_found(program, _lacking(program), 1)
             commands[contract.REQUIRE] = self.words(shlex.join(["sh", "-c", look]))
         if container.host_mpi:
-            look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {shlex.quote(self._program.mpi)}"
+            program = shlex.quote(self._program.mpi or self._program.executable)
+            look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {program}"
             commands[contract.PREFLIGHT] = self.words(look)
         return commands
 
@@ -482,9 +496,8 @@ class _InContainer:
             return f"{start} {launcher} {line}"
         return f"{launcher} {start} {container.runtime.alone} {line}".strip()
 
-    def _plan_host_mpi(self, site: Site) -> str:
+    def _plan_host_mpi(self, site: Site, host: HostMpi) -> str:
         """Return the command that finds the host's MPI in the job."""
-        host = self._container.host_mpi
         options = [f"--bind={self._container.runtime.bind}", f"--side={self._name}"]
         options += [f"--libmpi={host.library}"] if host.library else []
         options += [f"--family={host.family}"] if host.family else []
@@ -504,7 +517,7 @@ class _InContainer:
 
 
 class _Inside:
-    """The words before commands where the image's own launcher starts the ranks, in one container."""
+    """Return the words before commands where the image's own launcher starts the ranks, in one container."""
 
     stage = contract.WORKDIR
 

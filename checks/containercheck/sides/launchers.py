@@ -1,4 +1,4 @@
-"""Return the launchers that start the ranks of a program on a partition."""
+"""Find the container runtime of a partition, and the launchers that start the ranks of a program there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,30 @@ from collections.abc import Sequence
 from reframe.core.backends import getlauncher
 from reframe.core.launchers import JobLauncher
 from reframe.core.schedulers import Job
+from reframe.core.systems import SystemPartition
 
-from containercheck.node import contract
+from containercheck.node import container_runtimes, contract
+from containercheck.node.container_runtimes import Runtime
 from containercheck.sides.sides import Launcher, Needs
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
+
+
+def find_runtime(partition: SystemPartition) -> Runtime | None:
+    """Return the container runtime of a partition, or None if there is none.
+
+    The site's ``container_platforms`` come first; without any, the first runtime on the PATH is taken.
+    """
+    if partition.container_runtime:
+        return container_runtimes.by_name(partition.container_runtime)
+    return next(container_runtimes.on_path(), None)
+
+
+def runtime_needs(partition: SystemPartition, runtime: Runtime | None) -> Needs:
+    """Return modules and variables of a runtime: ReFrame loads these only for its own ``container_platform``."""
+    environ = partition.container_environs.get(runtime.name) if runtime else None
+    return Needs(modules=tuple(environ.modules), variables=environ.env_vars) if environ else Needs()
 
 
 def partition_launcher(

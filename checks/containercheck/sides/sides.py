@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from containercheck.application.facts import Neighbour, Step
+from containercheck.application.declare import Neighbour, Step
 from containercheck.node.container_runtimes import Runtime
 
 
@@ -205,6 +206,6 @@ class Side:
             facts.update({"contained": True, **container, "trees": [*self.container.software_trees]})
         return {**facts, "accepted": margins if self.replaces else {}}
 
-    def changed(self, **facts) -> Side:
+    def changed(self, **facts: Any) -> Side:
         """Return this side with other values for some of its fields."""
         return replace(self, **facts)

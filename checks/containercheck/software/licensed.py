@@ -9,7 +9,7 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.facts import Answer, Figure
+from containercheck.application.declare import Answer, Figure
 from containercheck.site.extras import NAMESPACE, Software
 from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable
@@ -46,8 +46,8 @@ def refuse_patterns(check: str, site: Site) -> None:
 
 
 def filled_in(
-    check: str, site: Site, figures: Sequence[Figure], answers: Sequence[Answer], rank_count: Answer
-) -> tuple[list[Figure], list[Answer], Answer]:
+    check: str, site: Site, figures: Sequence[Figure], answers: Sequence[Answer], rank_count: Answer | None
+) -> tuple[list[Figure], list[Answer], Answer | None]:
     """Return figures, answers and the rank count with the patterns that the site gives by name.
 
     An answer without a pattern is left out.
@@ -56,7 +56,8 @@ def filled_in(
     :raises Misconfigured: a figure or the rank count has no pattern.
     """
     given, where = site.software_of(check).patterns, f"{_place(check, site)}, patterns"
-    all_facts: tuple[Any, ...] = (*figures, *answers, rank_count)
+    counts = [rank_count] if rank_count else []
+    all_facts: tuple[Any, ...] = (*figures, *answers, *counts)
     known = sorted(fact.name for fact in all_facts)
     if unknown := sorted(given.keys() - set(known)):
         raise ReframeError(f"{where}: {check} has no {', '.join(unknown)}; it has {', '.join(known)}")
@@ -64,9 +65,10 @@ def filled_in(
     def with_patterns(facts: Iterable[Any]) -> list[Any]:
         return [replace(fact, pattern=given.get(fact.name, fact.pattern)) for fact in facts]
 
-    figures, answers, (rank_count,) = (with_patterns(facts) for facts in (figures, answers, [rank_count]))
-    if lacking := [fact.name for fact in (*figures, rank_count) if fact.pattern == SITES]:
+    figures, answers, counts = (with_patterns(facts) for facts in (figures, answers, counts))
+    if lacking := [fact.name for fact in (*figures, *counts) if fact.pattern == SITES]:
         raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
+    rank_count = counts[0] if counts else None
     return list(figures), [answer for answer in answers if answer.pattern != SITES], rank_count
 
 

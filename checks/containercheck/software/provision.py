@@ -125,8 +125,8 @@ class Provision:
 
 def compiler_of(wanted: Wanted, site: Site) -> str:
     """Return the name of the compiler of C programs with MPI, of the family that the check wants."""
-    other = wanted.mpi_family and wanted.mpi_family != site.mpi_family
-    return _COMPILERS[wanted.mpi_family] if other else "mpicc"
+    family = wanted.mpi_family or site.mpi_family
+    return "mpicc" if family == site.mpi_family else _COMPILERS[family]
 
 
 def architecture_of(site: Site) -> str:

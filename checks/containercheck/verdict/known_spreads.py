@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.facts import Figure
+from containercheck.application.declare import Figure
 from containercheck.node.stats.pairs import Pairs, Prior
 
 #: Source of a spread that neither earlier nights nor the other variant give.

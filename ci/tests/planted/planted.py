@@ -36,13 +36,6 @@ class Planted(ContainerCheck):
 
 
 @rfm.simple_test
-class Misread(Planted):
-    """The same with a pattern that no output has."""
-
-    figures = [Figure("time", r"^duration (\S+)", "s", better="lower")]
-
-
-@rfm.simple_test
 class Singletons(ContainerCheck):
     """Ping Pong whose ranks cannot see the launcher: the environment does not reach them in the container."""
 

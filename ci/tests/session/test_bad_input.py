@@ -23,7 +23,7 @@ def test_a_node_with_too_little_memory_is_a_skip_before_the_job(session, site):
     settings = site(extras={"memory_per_node": 1 << 30})
     result = session("-C", settings, "-n", "RAMP%variant=bare%num_nodes=1%image_in=shared", checks=file_of("RAMP"))
     assert re.fullmatch(
-        r"needs some 1\.\d+ GiB of memory on a node: here:only has 1 GiB", result.case("bare")["skip_reason"]
+        r"needs about 1\.\d+ GiB of memory on a node: here:only has 1 GiB", result.case("bare")["skip_reason"]
     )
     assert not list(result.stage.rglob("rfm_job.sh"))
 
@@ -34,7 +34,7 @@ def test_a_partition_whose_jobs_are_too_short_for_a_round_skips_with_the_reason(
     result = session(
         "-C", settings, "-n", f"TensorFlowCNN%variant={variant}.*AlexNet.*batch=32", checks=file_of("TensorFlowCNN")
     )
-    assert "a job with one round takes some" in result.case(variant)["skip_reason"]
+    assert "a job with one round takes about" in result.case(variant)["skip_reason"]
     assert "the time limit of here:only is 5 s" in result.case(variant)["skip_reason"]
 
 

@@ -6,8 +6,9 @@ import platform
 import subprocess
 from dataclasses import replace
 
+from containercheck.check import build
 from containercheck.site.sites import Site
-from containercheck.software import Wanted, built_check, inputs
+from containercheck.software import Wanted, inputs
 
 HERE = platform.machine()
 
@@ -25,11 +26,11 @@ def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
     site = replace(ELSEWHERE, input_cache=str(tmp_path / "cache"))
     wanted = Wanted("GROMACS", "gmx_mpi", published=f"{content.as_uri()}#sha256={digest}")
     (command,) = inputs.provide(wanted, site).build
-    assert not built_check._is_in_caches([command], tmp_path)
+    assert not build._is_in_caches([command], tmp_path)
     assert not (tmp_path / "cache").exists()
     assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0
     (tmp_path / "published").unlink()
-    assert built_check._is_in_caches([command], tmp_path)
+    assert build._is_in_caches([command], tmp_path)
     assert (tmp_path / "published").read_text() == "input"
     # Anything else may do what it likes.
-    assert not built_check._is_in_caches([command, "mpicc"], tmp_path)
+    assert not build._is_in_caches([command, "mpicc"], tmp_path)

@@ -56,19 +56,22 @@ def loaded(session, tmp_path):
         (f"{FIGURES}\n    tolerence = 20.0", "sets 'tolerence', which nothing reads: did you mean 'tolerance'?"),
         # ReFrame's own.
         (f'{FIGURES}\n    env_var = {{"A": "1"}}', "sets 'env_var', which nothing reads: did you mean 'env_vars'?"),
-        (
-            "figures = []",
-            "has no figures: it would pass with nothing measured. State figures = [Figure(...)], or only_",
-        ),
-        ("", "has no figures: it would pass with nothing measured"),
     ],
 )
 def test_a_check_that_compares_nothing_stops_the_session_with_one_line(loaded, facts, said):
     result = loaded(facts)
     assert result.status != 0
     (line,) = [line for line in result.output.splitlines() if line.startswith("containercheck: ")]
-    assert line.startswith(f"containercheck: melt.py: Melt {said}")
+    assert f"melt.py: Melt {said}" in line
     assert "Traceback" not in result.output and "PASSED" not in result.output
+
+
+def test_a_container_without_an_image_stops_the_session(session, tmp_path):
+    path = tmp_path / "melt.py"
+    path.write_text(CHECK.replace('["bare"]', '["generic"]').replace('recipe = "mpi"', "").format(facts=FIGURES))
+    result = session("--dry-run", checks=path)
+    assert result.status != 0
+    assert "melt.py: Melt has no recipe: state the definition file of its image" in result.output
 
 
 @pytest.mark.parametrize(
@@ -76,8 +79,6 @@ def test_a_check_that_compares_nothing_stops_the_session_with_one_line(loaded, f
     [
         FIGURES,
         "only_runs = True",
-        # A name of its own, which is much like one of the library's and which its own methods read.
-        FIGURES + "\n    step = 3" + HOOK.format(does="self.executable_opts = [str(self.step)]"),
         HOOK.format(does='self.figures = [Figure("rate", r"^rate (.+)", "x")]'),
     ],
 )
@@ -86,8 +87,9 @@ def test_a_check_that_compares_something_or_says_that_it_does_not_is_loaded(load
     assert [case["result"] for case in result.cases] == ["pass"], result.output
 
 
-def test_a_check_whose_hooks_give_no_figures_fails(loaded):
-    result = loaded(HOOK.format(does="self.figures = []"))
+@pytest.mark.parametrize("facts", ["", "figures = []", HOOK.format(does="self.figures = []")])
+def test_a_check_that_states_no_figures_fails(loaded, facts):
+    result = loaded(facts)
     (case,) = result.cases
     assert (case["result"], result.status) == ("fail", 1)
     assert "Melt has no figures: it would pass with nothing measured" in case["fail_reason"]

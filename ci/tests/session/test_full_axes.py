@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.application import command_line, full_axes
-from containercheck.application.command_line import CommandLine
+from containercheck.application import internals, requests
+from containercheck.application.internals import CommandLine
 from containercheck.command import run
 from containercheck.session import reframe_process
 
@@ -34,7 +34,7 @@ def test_the_command_line_is_read_as_reframe_reads_it(argv, expected):
 
 def test_options_of_a_mode_count_too(monkeypatch):
     options = {"modes/@short/options": ["-n 'HPL IMB'", "--setvar=full=yes"]}
-    monkeypatch.setattr(command_line, "runtime", lambda: SimpleNamespace(get_option=options.get))
+    monkeypatch.setattr(internals, "runtime", lambda: SimpleNamespace(get_option=options.get))
     found = CommandLine.parse(["--mode=short", "-S", "rounds=1"])
     assert found == CommandLine(("full=yes", "rounds=1"), ("HPL IMB",))
 
@@ -55,7 +55,7 @@ def test_options_of_a_mode_count_too(monkeypatch):
     ],
 )
 def test_the_line_counts_what_the_command_line_would_select(asked, said, tmp_path):
-    line = full_axes.line(LISTED, asked)
+    line = requests.line(LISTED, asked)
     assert line.startswith(said) and bool(line) == bool(said)
     # ci/run finds it in ReFrame's output.
     (tmp_path / "session.log").write_text(f"[  PASSED  ] Ran 2/2 test case(s)\n{line}\n")
@@ -66,7 +66,7 @@ def test_a_plain_session_has_the_plain_cases_and_says_how_many_more_there_are(se
     result = session("--dry-run", checks=STARTUP)
     assert {case["name"].split(" %", 1)[1].split(" ")[-1] for case in result.cases} == {"%circumstances=usual"}
     assert len(result.cases) == 3
-    assert result.output.splitlines()[-1] == f"25 more cases belong to the full axes: {full_axes.REQUEST}"
+    assert result.output.splitlines()[-1] == f"25 more cases belong to the full axes: {requests.REQUEST}"
 
 
 @pytest.mark.parametrize("selection", [("-n", "circumstances=many_files"), ("-t", "full", "-n", "=many_files")])

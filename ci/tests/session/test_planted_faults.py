@@ -33,7 +33,7 @@ GPU_PARTITION = {
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
     """Run all checks with faults, one after the other: a bare one comes before its containers."""
-    checks = "^Fault|^Misread|^Singletons|^Crowded|^NoSoftware|^NoModule|^NoImage|^OtherMachine"
+    checks = "^Fault|^Singletons|^Crowded|^NoSoftware|^NoModule|^NoImage|^OtherMachine"
     return run_session(tmp_path_factory.mktemp("faults"), "-n", checks, "--exec-policy=serial")
 
 
@@ -146,14 +146,6 @@ def test_processes_that_only_the_container_leaves_behind_fail_by_name_and_are_en
 
 def test_an_unreadable_figure_fails(faults):
     assert "figure time not found in" in faults.case("generic", "case=unreadable")["fail_reason"]
-
-
-def test_where_bare_cannot_be_read_no_container_is_run_beside_it(faults):
-    assert "figure time not found in" in faults.case("bare", "Misread")["fail_reason"]
-    case = faults.case("generic", "Misread")
-    assert case["fail_phase"] == "setup"
-    said = "bare could not be read, and so no container is run beside it: round 1, baseline: figure"
-    assert said in case["fail_reason"]
 
 
 def test_settings_of_the_host_do_not_reach_a_generic_container(faults):

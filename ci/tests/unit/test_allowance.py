@@ -16,7 +16,7 @@ from containercheck.application.allowance import (
     allow,
     resources,
 )
-from containercheck.application.facts import Work
+from containercheck.application.declare import Work
 from containercheck.results.cases import Case
 from containercheck.session import estimate
 from containercheck.site.layout import Layout, LayoutError
@@ -108,7 +108,7 @@ def test_rounds_end_before_a_limit(limits):
 def test_a_job_that_has_no_time_for_one_round_is_not_begun(site, node_hours, said):
     with pytest.raises(LayoutError) as error:
         allow(site, 4, RUN, 2, 60, node_hours)
-    assert str(error.value) == f"a job with one round takes some 40 s: {said}"
+    assert str(error.value) == f"a job with one round takes about 40 s: {said}"
 
 
 @pytest.mark.parametrize("sides", [1, 2])
@@ -118,7 +118,7 @@ def test_a_run_that_needs_more_memory_than_a_node_has_is_not_begun(sides):
     assert allow(small, 1, fits, sides, 60, 0)
     with pytest.raises(LayoutError) as error:
         allow(small, 1, large, sides, 60, 0)
-    assert str(error.value) == "needs some 45 GiB of memory on a node: cluster:compute has 2 GiB"
+    assert str(error.value) == "needs about 45 GiB of memory on a node: cluster:compute has 2 GiB"
     # A guess of ours keeps nothing from running.
     assert (SITE.known_memory, SITE.memory) == (None, 16 << 30)
     assert allow(SITE, 1, large, sides, 60, 0)

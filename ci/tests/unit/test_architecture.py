@@ -64,7 +64,7 @@ def test_a_circle_is_found():
 
 def test_no_files_import_each_other_in_a_circle():
     graph = {name: imports(path) for name, path in FILES.items()}
-    assert "containercheck.node.outputs.reading" in graph["containercheck.application.facts"]
+    assert "containercheck.node.outputs.reading" in graph["containercheck.application.declare"]
     assert circle(graph) == []
 
 

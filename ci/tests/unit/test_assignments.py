@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from containercheck import ContainerCheck
-from containercheck.application.assignments import UnknownVariable, require_known
+from containercheck.application import internals
+from containercheck.application.requests import UnknownVariable, require_known
 from gromacs import GROMACS
 from hpcc import HPCC
+from reframe.core.pipeline import RegressionTest
 
 WRONG = [
     ("GROMACS.image=/my.sif", "GROMACS has no variable image; in the site file it is extras: containercheck: software"),
@@ -51,3 +53,10 @@ def test_what_exists_may_be_set(word):
 def test_a_mistake_in_another_checks_name_is_that_checks():
     require_known(HPCC, ["-S", "GROMACS.second=10"])
     assert issubclass(HPCC, ContainerCheck)
+
+
+def test_reframe_has_the_private_attributes_that_the_checks_use():
+    assert callable(RegressionTest._setup_build_job)
+    assert internals.is_test(GROMACS) and not internals.is_test(ContainerCheck)
+    assert {"GROMACS", "ContainerCheck"} <= internals.loaded_classes().keys()
+    assert ("env_vars", None) not in ContainerCheck.loggable_attrs() and len(ContainerCheck.loggable_attrs()) > 20

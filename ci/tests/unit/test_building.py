@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from containercheck import software
+from containercheck.check import build
 from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
-from containercheck.software import Provision, Wanted, built_check, maven
+from containercheck.software import Provision, Wanted, maven
 from reframe.core.exceptions import ReframeError
 
 HERE = platform.machine()
@@ -74,7 +75,7 @@ def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):
 def test_a_job_that_builds_is_small():
     scheduler = SimpleNamespace(registered_name="slurm")
     job = SimpleNamespace(scheduler=scheduler, options=None)
-    built_check._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
+    build._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
     assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", ["--no-requeue"])
-    built_check._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
+    build._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
     assert job.options == ["--no-requeue", "--partition=build"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from conftest import facts_of, findings_of, record_of, run_of
 from containercheck import Figure, Neighbour, side_by_side
-from containercheck.application.use_cases import FIVE, mixes
+from containercheck.check.collocation import FIVE, POLICIES, mixes
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import neighbours
@@ -18,7 +18,6 @@ from containercheck.node.job.neighbours import Ended, NeighboursError
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
 from containercheck.sides import commands
-from containercheck.sides.collocation import POLICIES
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout

@@ -11,7 +11,7 @@ import pytest
 from conftest import REPOSITORY
 from containercheck import Step
 from containercheck.node.container_runtimes import by_name
-from containercheck.sides import commands, host_mpi_scripts, rounds_command
+from containercheck.sides import commands, rounds
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
@@ -76,7 +76,7 @@ def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
 
 
 def ask_loader(tmp_path, program, library="/no/such/library.so"):
-    (tmp_path / "look.sh").write_text(host_mpi_scripts.lookup(library))
+    (tmp_path / "look.sh").write_text(commands._MPI_LOOKUP.format(script=commands.contract.IS_SCRIPT, library=library))
     return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
 
 
@@ -390,13 +390,13 @@ def test_jobs_on_this_machine_use_this_python():
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = rounds_command.RoundsOptions(
-        4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True
-    ).command(SITE)
+    files = ("md.log", "two words")
+    options = {"amount": 4, "seconds": 60.0, "limit": 600.0, "local_ranks": 4, "collect": files}
+    fixed = rounds.command(SITE, **options, prepare=620.0, keep_awake=True)
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
     assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
     shared = replace(SITE, exclusive=False)
-    timed = rounds_command.RoundsOptions(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
+    timed = rounds.command(shared, amount=0, seconds=60.0, limit=0.5)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
 
 
@@ -413,7 +413,7 @@ def test_the_runner_is_told_how_many_rounds_or_how_long():
 def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
     site = replace(SITE, **facts)
     assert site.locks_machine == expected
-    assert ("--alone" in rounds_command.RoundsOptions(1, 1, 1, 1, (), False, False).command(site)) != expected
+    assert ("--alone" in rounds.command(site, amount=1, seconds=1, limit=1)) != expected
 
 
 def test_needs_add_up_and_nothing_is_done_twice():

@@ -13,48 +13,39 @@ from containercheck import Figure
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.stats.differences import side_value
 from containercheck.node.verdict import findings
-from containercheck.sides import duets
+from containercheck.sides import rounds
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 from hypothesis import given
 from hypothesis import strategies as st
-from reframe.core.exceptions import ReframeError
 
 SITE = Site("here:only", is_here=True, architecture="x86_64", cores=4, gpus=0, memory_per_node=8 << 30)
 RATE = Figure("rate", r"^rate (\S+)", "x", duet=True)
 TIME = Figure("time", r"^time (\S+)", "s", better="lower", duet=True)
 WAIT = Figure("wait", r"^wait (\S+)", "s", better="lower", compare="difference", tolerance=0.5, duet=True)
 START = Figure("start", r"^start (\S+)", "s", better="lower")
-CASE = duets.Case(nodes=1, sides=2, figures=[RATE, TIME])
 DUET = {"cores": 1, "stagedir": "/stage"}
 
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch):
-    """Have a virtual machine with four processors."""
-    monkeypatch.setattr(duets.processors, "usable", lambda: 4)
-    monkeypatch.setattr(duets, "is_virtual", lambda _cpuinfo: True)
+    """Have a machine with four processors."""
+    monkeypatch.setattr(rounds.processors, "usable", lambda: 4)
 
 
-def choose(asked="yes", site=SITE, ranks=None, **facts):
-    return duets.choose(asked, site, replace(CASE, **facts), lambda own: Layout.on(own, 1, ranks, 1, 1))
+def half(site=SITE, figures=(RATE, TIME), **facts):
+    return rounds.half_of(site, figures, **facts)
 
 
 def test_each_side_has_half_of_the_cores_and_of_the_memory():
-    found = choose()
-    assert (found.at_once, found.layout.ranks, found.site.cores, found.site.memory) == (True, 2, 2, 4 << 30)
-    assert found.layout.bound_by("mpirun") == ["--bind-to none"]
-    assert found.facts("/stage") == {"cores": 2, "stagedir": "/stage"}
-    turns = choose("no")
-    assert (turns.at_once, turns.layout.ranks, turns.site, turns.note) == (False, 4, SITE, "")
-    assert turns.facts("/stage") is None
+    layout = Layout.on(half(), 1, None, 1, 1)
+    assert (layout.ranks, half().cores, half().memory) == (2, 2, 4 << 30)
+    assert layout.bound_by("mpirun") == ["--bind-to none"]
 
 
 def test_figures_that_cannot_be_compared_so_are_named():
-    found = choose(figures=[RATE, START])
-    assert found.figures == [RATE]
-    assert found.note.endswith("halves swapped; not compared so: start (-S duet=no)")
-    assert choose().note.endswith("halves swapped")
+    assert rounds.duet_note([RATE, START]).endswith("halves swapped; not compared so: start (-S duet=no)")
+    assert rounds.duet_note([RATE]).endswith("halves swapped")
 
 
 @pytest.mark.parametrize(
@@ -64,41 +55,19 @@ def test_figures_that_cannot_be_compared_so_are_named():
         ({"nodes": 2}, "it runs on several nodes"),
         ({"figures": [START]}, "none of its figures can be compared so"),
         ({"gpus": True}, "both sides would share its GPUs"),
+        ({"hardware_threads": True}, "its ranks fill hardware threads, by which the halves cannot be told apart"),
         ({"unpacked": True}, "its image is a directory of the stage directory, of which each side would need its own"),
-        ({"runtime": by_name("Docker")}, "Docker has a daemon start the container, wherever it likes"),
+        ({"runtime": by_name("Docker")}, "a daemon starts its container, wherever it likes"),
         ({"site": replace(SITE, is_here=False)}, "jobs of here:only run under a scheduler, which places ranks itself"),
         ({"site": replace(SITE, cores=1)}, "here:only has no two cores"),
-        ({"site": replace(SITE, cores=None), "ranks": 1}, "here:only has no two cores"),
+        ({"site": replace(SITE, cores=None)}, "here:only has no two cores"),
         ({"site": replace(SITE, cores=8)}, "this session may use 4 of its 8 cores"),
-        ({"ranks": 3}, "on half of a node it needs 3 cores per node: here:only has 2"),
     ],
 )
-def test_the_sides_take_turns_where_they_cannot_run_at_the_same_time_and_the_reason_is_told(facts, why):
-    found = choose(**facts)
-    assert (found.at_once, found.note) == (False, f"not measured as a duet: {why}")
-    # Nobody asked for it.
-    assert choose("auto", **facts).note == ""
-
-
-def test_one_side_has_nothing_to_be_compared_with():
-    assert (choose(sides=1).at_once, choose(sides=1).note) == (False, "")
-
-
-def test_a_program_that_fits_no_node_does_not_fit_a_half():
-    with pytest.raises(LayoutError, match="needs 9 cores per node: here:only has 4"):
-        choose(ranks=9)
-
-
-def test_what_else_is_asked_for_is_an_error():
-    with pytest.raises(ReframeError, match="duet is 'maybe', not 'yes', 'no', 'auto'"):
-        choose("maybe")
-
-
-def test_auto_is_for_virtual_machines_and_loses_no_figure(monkeypatch):
-    assert choose("auto").at_once
-    assert not choose("auto", figures=[RATE, START]).at_once
-    monkeypatch.setattr(duets, "is_virtual", lambda _cpuinfo: False)
-    assert not choose("auto").at_once
+def test_a_check_that_cannot_be_a_duet_is_skipped_with_the_reason(facts, why):
+    with pytest.raises(LayoutError) as error:
+        half(**facts)
+    assert str(error.value) == f"cannot be measured as a duet: {why}"
 
 
 def measured(rounds, figure):
@@ -176,9 +145,3 @@ def test_ranks_that_leave_their_half_are_told():
     assert said.startswith("round 1, subject: its ranks are bound to 0 | 1, outside of its half of the node, 2-3: ")
     strayed = record_of(run_of("subject", "", bound=["0"], processors="1"))
     assert findings_of(strayed, []).binding_problems() != []
-
-
-def test_figures_that_a_check_changes_after_its_setup_count():
-    """OpenFOAM takes one away for a single rank, and compares others by ratio in the full axes."""
-    assert choose("no", figures=[RATE, START]).with_figures([START]).figures == [START]
-    assert choose(figures=[RATE, START]).with_figures([TIME, START]).figures == [TIME]

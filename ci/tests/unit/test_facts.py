@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from containercheck import Answer, Figure, by_ratio
-from containercheck.application import facts
+from containercheck.application import declare
 from containercheck.node.outputs.reading import REDUCE, UnreadableError, disagreement, problem, read_answer, read_figure
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,7 +161,7 @@ def test_numbers_of_several_groups_are_added_and_multiplied(tmp_path):
 def test_a_figure_in_percent_of_the_peak_needs_operations(tmp_path):
     (tmp_path / "out").write_text("rate 0.5\n")
     rate = Figure("HPL", r"^rate (\S+)", "TFLOPS", of_peak=True, duet=True, spread=5.0)
-    (percent,) = facts.of_peak([rate, RATE], 800.0)
+    (percent,) = declare.of_peak([rate, RATE], 800.0)
     assert read_figure(percent, tmp_path) == pytest.approx(62.5)
     assert (percent.name, percent.unit, percent.of_peak, percent.duet) == ("HPL_of_peak", "%", False, False)
     with pytest.raises(ValueError, match="needs a unit of MFLOPS, GFLOPS, TFLOPS, not x"):

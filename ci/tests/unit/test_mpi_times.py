@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import side_by_side
-from containercheck.application import mpi_times
+from containercheck.application import declare
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.reading import read_figure
@@ -105,7 +105,7 @@ def test_the_rank_that_waits_has_its_time_in_mpi(tmp_path, family, compiler, nam
     assert float(barrier[2]) == pytest.approx((first + second) / 2, rel=0.1, abs=0.1) and barrier[4] == "1"
     waiting = next(line for line in lines if line.startswith("rank 1:"))
     assert float(waiting.split()[2]) == pytest.approx(second, rel=0.1, abs=0.1)
-    values = {figure.name: read_figure(figure, tmp_path) for figure in mpi_times.FIGURES}
+    values = {figure.name: read_figure(figure, tmp_path) for figure in declare.mpi_times_figures([])}
     share = 100 * (first + second) / (first_all + second_all)
     assert values["mpi_share"] == pytest.approx(share, abs=20) and values["mpi_seconds"] > 0
 
@@ -171,7 +171,6 @@ def test_programs_beside_each_other_have_a_file_and_figures_each():
         (line,) = (line for line in lines if line.startswith(f"beside {name}"))
         assert " LD_PRELOAD=$PWD/mpitimes.so:./dlb.so " in line
         assert f" CONTAINERCHECK_MPI_TIMES=$PWD/mpi-times-{name}.txt ./x" in line
-    figures = mpi_times.figures(["program1", "program2"])
+    figures = declare.mpi_times_figures(["program1", "program2"])
     assert [figure.name for figure in figures[:1] + figures[3:4]] == ["mpi_seconds_program1", "mpi_seconds_program2"]
     assert {figure.file for figure in figures} == {"mpi-times-program1.txt", "mpi-times-program2.txt"}
-    assert mpi_times.figures([]) == [*mpi_times.FIGURES]

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY, write_program
+from containercheck.check.variants import VariantSides
 from containercheck.node.build import image_convert
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
 from containercheck.sides.sides import Candidate
-from containercheck.sides.variants import VariantSides
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Misconfigured, Unavailable, Wanted

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY, write_program
+from containercheck.check import build
 from containercheck.command import nightly
 from containercheck.node import contract, lock_directories
 from containercheck.node.build import image_convert
@@ -27,7 +28,6 @@ from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
 from containercheck.site import waiting
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
-from containercheck.software import built_check
 from reframe.core.exceptions import ReframeError
 
 PIN = "0123456789abcdef" * 4
@@ -188,7 +188,7 @@ class BuildOfPbs(SimpleNamespace):
             build_locally=False,
             build_stderr=SimpleNamespace(evaluate=lambda: "rfm_build.err"),
             build_job=SimpleNamespace(scheduler=SimpleNamespace(registered_name="pbs"), exception=None, state="F"),
-            site=SimpleNamespace(max_pending_time=None),
+            max_pending_time=None,
             is_dry_run=lambda: False,
         )
 
@@ -197,12 +197,12 @@ def test_the_status_of_a_build_is_waited_for_and_not_for_ever(tmp_path, monkeypa
     (tmp_path / "rfm_build.err").write_text("")
     sleep = time.sleep
     monkeypatch.setattr(waiting.time, "sleep", lambda _: (tmp_path / contract.BUILD_STATUS).write_text("0\n"))
-    built_check.BuiltCheck.check_build(BuildOfPbs(tmp_path))
+    build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
     (tmp_path / contract.BUILD_STATUS).unlink()
     monkeypatch.setattr(waiting.time, "sleep", sleep)
     monkeypatch.setattr(waiting.appears, "__defaults__", (0.0,))
     with pytest.raises(ReframeError, match="the build was ended before it was done"):
-        built_check.BuiltCheck.check_build(BuildOfPbs(tmp_path))
+        build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
 
 
 def test_a_conversion_that_hangs_ends(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from containercheck import Step, software
-from containercheck.application.facts import PROGRAM
+from containercheck.application.declare import PROGRAM
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side

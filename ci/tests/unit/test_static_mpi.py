@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 from containercheck import ContainerCheck, software
+from containercheck.check.variants import StaticMpiSides
 from containercheck.node import contract
-from containercheck.sides.sides import Launcher, Program
-from containercheck.sides.static_mpi import StaticMpiSides
+from containercheck.sides.sides import Launcher, Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, source
 from reframe.core.exceptions import ReframeError
@@ -58,13 +58,11 @@ def test_a_compiler_that_links_no_mpi_statically_is_a_skip_that_says_what_to_ins
 
 
 def test_the_one_that_loads_its_mpi_is_judged_and_the_other_is_known_by_no_library():
-    prepared = SimpleNamespace(
-        provision=SimpleNamespace(program="./bin/pingpong"), site_software=SimpleNamespace(environ={"A": "b"})
-    )
+    program = Program("./bin/pingpong", mpi="./bin/pingpong")
+    launcher = Launcher("mpiexec.hydra -n 2", ranks=2)
     check = SimpleNamespace(
-        prepared=prepared,
-        _program=lambda executable: Program(executable, mpi=executable),
-        _launcher=lambda: Launcher("mpiexec.hydra -n 2", ranks=2),
+        prepared=SimpleNamespace(program="./bin/pingpong"),
+        _bare_side=lambda: Side(contract.BASELINE, "bare", program, launcher, environment={"A": "b"}),
     )
     measure, judged = StaticMpiSides.sides(check)
     assert (measure.program.executable, judged.program.executable) == ("./bin/pingpong-static", "./bin/pingpong")
@@ -76,4 +74,4 @@ def test_the_one_that_loads_its_mpi_is_judged_and_the_other_is_known_by_no_libra
 def test_the_time_in_mpi_is_refused_as_a_preloaded_library_would_miss_it():
     check = SimpleNamespace(mpi_times=True, rank_count="ranks", static_mpi=True)
     with pytest.raises(ReframeError, match="^mpi_times: no library can be preloaded before the static MPI of "):
-        ContainerCheck._add_mpi_times(check)
+        ContainerCheck._add_figures(check)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from containercheck.application.axes import ALL_CORES, PLAIN, RanksOnNode, ThreadsOfRank
-from containercheck.application.facts import skip_without_threads
+from containercheck.application.declare import skip_without_threads
 from containercheck.node.contract import UNSUPPORTED
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site

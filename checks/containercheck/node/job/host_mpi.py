@@ -257,7 +257,7 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
     Run-time libraries that the image lacks are linked to the host's. The remark is empty except for a script, of which
     only this is certain: the image can load the host's MPI. Which one its program loads is seen while it runs.
 
-    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``host_mpi_scripts.lookup``.
+    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``commands._MPI_LOOKUP``.
     :param known: the plan.
     :param side: the side that the container belongs to.
     :param trees: directories of the host that the site has bound in with the program, each ``source:target``.

@@ -1,7 +1,7 @@
 """Read figures and answers from the output of a run: in the job, and again when it is judged.
 
-Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.application.facts.Figure` or ``Answer``,
-or in the job an object with the same attributes.
+Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.application.declare.Figure` or
+``Answer``, or in the job an object with the same attributes.
 """
 
 import functools

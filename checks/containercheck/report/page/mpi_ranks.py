@@ -1,7 +1,7 @@
 """Time in MPI of each rank, as bars, and of each function, as a table: bare beside the container.
 
 D12.5 figure 22 has the ranks of Amber, CHPCE tables 8 to 12 the functions of HPCC. They are drawn from the file that
-``mpi_times`` leaves of the first round of each side (application/mpi_times.py); a case without it has none.
+``mpi_times`` leaves of the first round of each side (application/declare.py); a case without it has none.
 """
 
 from __future__ import annotations

@@ -9,14 +9,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from reframe.core.builtins import run_after, run_before
 from reframe.core.schedulers import Job
 
 from containercheck import software
+from containercheck.application import internals
 from containercheck.application.interface import ApplicationFacts
+from containercheck.check.phases import Prepared
 from containercheck.node import contract, variables
+from containercheck.sides.sides import Needs
 from containercheck.site import node_commands, schedulers, slurm, waiting
+from containercheck.site.extras import Software
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from containercheck.software import licensed
@@ -26,16 +31,28 @@ SECONDS, CORES = 3600, 8
 
 
 class BuiltCheck(ApplicationFacts):
-    """An application whose software exists, or is built before its job."""
+    """Build an application's software, and its image, before its job where they do not exist.
+
+    :ivar prepared: the values of the setup phase; ReFrame compiles after it.
+    """
+
+    prepared: Prepared
+    # ReFrame's own, whose types no checker sees.
+    build_system: Any
+    build_locally: bool
+    build_time_limit: Any
 
     def site_of_build(self) -> Site:
         """Return the partition's site; ReFrame's ``build_locally: no`` counts as the site's ``build_on_node``."""
         site = Site.of(self.current_partition)
         return site if self.build_locally else replace(site, build_on_node=True)
 
-    def wanted_software(self) -> software.Wanted:
-        """Return the software and images that the check needs."""
-        site_software = self.prepared.site_software
+    def wanted_software(self, site_software: Software, runtime_needs: Needs) -> software.Wanted:
+        """Return the software and images that the check needs.
+
+        :param site_software: the site's own software for this check.
+        :param runtime_needs: modules and variables of the container runtime.
+        """
         return software.Wanted(
             check=type(self).__name__,
             executable=self.executable,
@@ -47,9 +64,7 @@ class BuiltCheck(ApplicationFacts):
             static_mpi=self.static_mpi,
             headers=self.headers,
             debian=tuple(self.debian),
-            of_site=bool(
-                site_software.executable or site_software.modules or site_software.spack or site_software.easybuild
-            ),
+            of_site=has_own_source(site_software),
             requirements=self.requirements,
             spack=self.spack,
             easybuild=self.easybuild,
@@ -68,7 +83,7 @@ class BuiltCheck(ApplicationFacts):
             nodes=self.num_nodes,
             each_node=slurm.is_slurm(self.job),
             copied=bool(self.image_directory),
-            runtime_modules=self.prepared.runtime_needs.modules,
+            runtime_modules=runtime_needs.modules,
             release=self.release,
             dry=self.is_dry_run(),
         )
@@ -80,10 +95,9 @@ class BuiltCheck(ApplicationFacts):
             provision, on_node = software.Provision(), False
         first = [f"{{ {command}; }}" for command in node_commands.require_python(self.site)] if on_node else []
         self.build_system.commands = [software.build_command(replace(provision, build=(*first, *provision.build)))]
-        # ReFrame has set up the build job already, before it was known what to build.
         if self.build_locally == on_node:
             self.build_locally = not on_node
-            self._setup_build_job(sched_options=self.job.cli_options)
+            internals.set_up_build_job(self)
         if on_node:
             self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
             _ask_for_little(self.build_job, self.site)
@@ -94,21 +108,14 @@ class BuiltCheck(ApplicationFacts):
         return self.prepared.provision.published
 
     @run_before("run")
-    def copy_sites_input(self):
+    def copy_sites_input(self) -> None:
         """Copy the input that only the site has into the working directory, where each run writes its output."""
         if self.sites_input:
             self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
 
-    @property
-    def work_facts(self) -> dict[str, object]:
-        """Work of the runs, once the commands for the input are known: rounds with other work cannot be compared."""
-        amount = {name: self.expected[name] for name in ("amount", "unit")}
-        order = {"order of the sides": "at the same time"} if self.prepared.rounds.at_once else {}
-        return {**amount, **order, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
-
     @run_after("setup")
     @run_after("compile")
-    def close_stage(self):
+    def close_stage(self) -> None:
         """Keep others out of the stage directory: ReFrame's scripts in it have values of the site file.
 
         If a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
@@ -126,7 +133,7 @@ class BuiltCheck(ApplicationFacts):
             Path(self.stagedir, name).write_text(f"{text}\n")
 
     @run_after("run")
-    def close_scripts(self):
+    def close_scripts(self) -> None:
         """Keep others from reading ReFrame's scripts, of which it leaves copies in the output directory."""
         for job in filter(None, (self.build_job, self.job)):
             script = Path(self.stagedir, job.script_filename)
@@ -134,7 +141,7 @@ class BuiltCheck(ApplicationFacts):
                 script.chmod(0o700)
 
     @run_after("compile")
-    def check_build(self):
+    def check_build(self) -> None:
         """Fail with the errors of the build, or skip if the software does not exist for this partition."""
         if self.is_dry_run():
             return
@@ -144,11 +151,16 @@ class BuiltCheck(ApplicationFacts):
             state = slurm.outlast(self.build_job, finished) if slurm.is_slurm(self.build_job) else None
             if state in ("COMPLETED", None):
                 waiting.appears(stagedir / contract.BUILD_STATUS)
-            ended = slurm.end_of_job(self.build_job, state, stagedir / stderr, self.site.max_pending_time)
+            ended = slurm.end_of_job(self.build_job, state, stagedir / stderr, self.max_pending_time)
         try:
             software.require_built(stagedir, stderr, ended)
         except software.Unavailable as error:
             self.skip_because(str(error))
+
+
+def has_own_source(site_software: Software) -> bool:
+    """Tell whether the site file names the source of the bare program."""
+    return bool(site_software.executable or site_software.modules or site_software.spack or site_software.easybuild)
 
 
 def _ask_for_little(job: Job, site: Site) -> None:

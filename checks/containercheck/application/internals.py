@@ -1,14 +1,21 @@
-"""Read ReFrame's command line, because ReFrame does not tell a check what was selected or set."""
+"""Ask ReFrame for what it tells no check: its command line, the tests it loaded, a new build job.
+
+The only module of the checks that uses private attributes of ReFrame: of 4.10, which is tested with 4.10.4.
+"""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
+from reframe.core.pipeline import RegressionTest
 from reframe.core.runtime import runtime
+from reframe.frontend import filters
 from reframe.utility import osext
 
 #: Letters of options without a value, which may be combined in one word.
@@ -17,7 +24,7 @@ _LETTERS = "RVhlqrv"
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The options that the library reads.
+    """The options of ReFrame that the library reads.
 
     :ivar assignments: the value of each ``-S``.
     :ivar names: patterns of ``-n``, of selected checks.
@@ -56,20 +63,45 @@ class CommandLine:
             given.restore_session is not None,
         )
 
+    @property
+    def selects(self) -> bool:
+        """Whether cases are selected by name or tag."""
+        return bool(self.names or self.excluded_names or self.tags or self.excluded_tags)
+
+    def selected(self, checks: Iterable[Any]) -> list[Any]:
+        """Return the cases that ReFrame would select by name and tag."""
+        wanted = [filters.have_not_name(name) for name in self.excluded_names]
+        wanted += [filters.have_any_name(self.names)] if self.names else []
+        wanted += [filters.have_not_tag(tag) for tag in self.excluded_tags]
+        wanted += [filters.have_tag(tag) for tag in self.tags]
+        return [check for check in checks if all(matches(SimpleNamespace(check=check)) for matches in wanted)]
+
 
 def _parser() -> argparse.ArgumentParser:
     """Return a parser of these options that agrees with ReFrame's."""
     parser = argparse.ArgumentParser(add_help=False)
-    for short, long in (
-        ("-S", "--setvar"),
-        ("-n", "--name"),
-        ("-x", "--exclude"),
-        ("-t", "--tag"),
-        ("-T", "--exclude-tag"),
-    ):
-        parser.add_argument(short, long, action="append", default=[])
+    for short, long in zip("SnxtT", ("setvar", "name", "exclude", "tag", "exclude-tag")):
+        parser.add_argument(f"-{short}", f"--{long}", action="append", default=[])
     parser.add_argument("--mode")
     parser.add_argument("--restore-session", nargs="?", const="")
     for letter in _LETTERS:
         parser.add_argument(f"-{letter}", action="store_true")
     return parser
+
+
+def loaded_classes(of: Any = RegressionTest) -> dict[str, Any]:
+    """Return all loaded classes of checks by name, base classes included."""
+    classes: dict[str, Any] = {}
+    for check in of.__subclasses__():
+        classes.update({check.__name__: check, **loaded_classes(check)})
+    return classes
+
+
+def is_test(check: Any) -> bool:
+    """Tell whether ReFrame registered a class as a test, and not as a base class only."""
+    return check in getattr(sys.modules.get(check.__module__), "_rfm_test_registry", ())
+
+
+def set_up_build_job(check: Any) -> None:
+    """Make the build job anew: ReFrame sets it up before it is known whether it runs on a node."""
+    check._setup_build_job(sched_options=check.job.cli_options)

@@ -1,13 +1,14 @@
-"""Declarations of an application file, as data: figures of merit, answers, steps. verdict/ has how they are read."""
+"""Declarations of an application file, as data: figures of merit, answers, steps, work."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from containercheck.node.contract import ERR, MEASURED, UNSUPPORTED
+from containercheck.node.contract import ERR, MEASURED, MPI_TIMES, UNSUPPORTED, mpi_times_file
 from containercheck.node.contract import OUT as STDOUT
 from containercheck.node.outputs.reading import REDUCE
 
@@ -17,6 +18,19 @@ STDERR = ERR
 PROGRAM = "{program}"
 #: Units of operations per second, in GFLOPS.
 FLOPS = {"MFLOPS": 1e-3, "GFLOPS": 1.0, "TFLOPS": 1e3}
+#: Values that words of a figure may have.
+_ALLOWED: Mapping[str, tuple[str | None, ...]] = {
+    "better": ("higher", "lower"),
+    "compare": ("ratio", "difference"),
+    "scaling": (None, "strong", "weak"),
+}
+#: Name, pattern, unit and tolerance of the time in MPI, compared by difference: near zero a ratio says nothing. The
+#: share is judged; seconds depend on the length of a run.
+_MPI_TIMES = (
+    ("mpi_seconds", r"^mpi (\S+) s", "s", 60.0),
+    ("mpi_share", r"^mpi .*share (\S+) %", "%", 10.0),
+    ("mpi_imbalance", r"^imbalance (\S+) %", "%", 10.0),
+)
 #: Command that notes when a run began, for programs that print its time less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
@@ -42,7 +56,7 @@ def skip_without_threads(program: str) -> str:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of merit: a number that a run reports.
+    """Declare a figure of merit: a number that a run reports.
 
     :param name: one word, without blanks or colons; the name in references and reports.
     :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
@@ -52,8 +66,6 @@ class Figure:
     :param file: the file that is read: one of the check's output files, or standard output.
     :param tolerance: the overhead that is still accepted, in percent of the baseline (in ``unit`` if ``compare`` is
         ``difference``). None for the check's tolerance, which is in percent.
-    :param margin: by how much a container may be worse than the one that it is to replace, in the unit of the
-        tolerance. None: the tolerance, or a fifth of it if ``compare`` is ``difference``: that is against the host.
     :param compare: ``ratio``, or ``difference`` for a value near zero in the baseline, such as a start-up time.
     :param not_applicable_if: pattern of a line in which the program says that the figure does not apply here.
     :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
@@ -62,11 +74,11 @@ class Figure:
     :param scaling: ``strong`` or ``weak`` for the figure by which the source shows how the application scales over
         nodes, or over the cores of a node: with a fixed input, or one that grows with them. The reports then have
         speed-up and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such figure.
-    :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/duets.py):
+    :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/rounds.py):
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
     :param sides: names of the only sides that have it; empty for all.
-    :param of_peak: whether it is told in percent of the cores' peak too, where the site knows that (peak_per_core).
+    :param of_peak: whether it is also reported in percent of the cores' peak, where the site names it (peak_per_core).
     :param parts: groups of the pattern, whose numbers are added up.
     :param factor: by which the number is multiplied, for a unit that the program does not print.
     :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
@@ -80,7 +92,6 @@ class Figure:
     reduce: str = "last"
     file: str = STDOUT
     tolerance: float | None = None
-    margin: float | None = None
     compare: str = "ratio"
     not_applicable_if: str | None = None
     scaling: str | None = None
@@ -93,26 +104,21 @@ class Figure:
     factor: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse mistakes that would only be noticed at the end of a run.
+        """Refuse mistakes that would only show at the end of a run.
 
-        :raises ValueError: the message says what is wrong.
+        :raises ValueError: the message names the mistake.
         """
-        _check_common(self.name, self.pattern, self.reduce, self.parts)
-        if not 0 < self.factor < math.inf:
-            raise ValueError(f"figure {self.name}: factor is {self.factor!r}, not a positive number")
+        _check_reading(self.name, self.pattern, self.reduce, self.parts)
+        for name, allowed in _ALLOWED.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(f"figure {self.name}: {name} is {value!r}, not one of {_listed(allowed)}")
+        for name in ("factor", "spread"):
+            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
+                raise ValueError(f"figure {self.name}: {name} is {value!r}, not a positive number")
+        if unknown := [word for word in self.measures if word not in MEASURED]:
+            raise ValueError(f"figure {self.name}: measures has {unknown[0]!r}, not one of {_listed(MEASURED)}")
         if self.of_peak and self.unit not in FLOPS:
-            raise ValueError(f"figure {self.name}: of its peak it needs a unit of {', '.join(FLOPS)}, not {self.unit}")
-        unknown = [word for word in self.measures if word not in MEASURED]
-        if unknown:
-            raise ValueError(f"figure {self.name}: it measures {unknown[0]!r}, which is none of {', '.join(MEASURED)}")
-        if self.better not in ("higher", "lower"):
-            raise ValueError(f"figure {self.name}: better is {self.better!r}, not 'higher' or 'lower'")
-        if self.compare not in ("ratio", "difference"):
-            raise ValueError(f"figure {self.name}: compare is {self.compare!r}, not 'ratio' or 'difference'")
-        if self.scaling not in (None, "strong", "weak"):
-            raise ValueError(f"figure {self.name}: scaling is {self.scaling!r}, not 'strong' or 'weak'")
-        if self.spread is not None and not 0 < self.spread < math.inf:
-            raise ValueError(f"figure {self.name}: spread is {self.spread!r}, not a positive number")
+            raise ValueError(f"figure {self.name}: of_peak needs a unit of {_listed(FLOPS)}, not {self.unit}")
         if self.compare == "difference" and self.tolerance is None:
             raise ValueError(
                 f"figure {self.name}: compared by difference, it needs a tolerance of its own, in {self.unit}: "
@@ -126,7 +132,7 @@ class Figure:
 
 
 def of_peak(figures: Sequence[Figure], peak: float) -> list[Figure]:
-    """Return those figures that are told in percent of a peak, in that unit.
+    """Return the figures in percent of a peak, of those that are reported so.
 
     :param peak: of all cores, in GFLOPS.
     """
@@ -146,7 +152,7 @@ def of_peak(figures: Sequence[Figure], peak: float) -> list[Figure]:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: a result of a run that must be the same everywhere.
+    """Declare an answer: a result of a run that must be the same everywhere.
 
     All conditions that are given must hold: ``equals`` and ``at_most`` for each run by itself, ``rtol`` and
     ``atol`` between subject and baseline. Without ``equals`` and ``at_most``, answers must agree exactly by default.
@@ -173,18 +179,18 @@ class Answer:
     side: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse mistakes that would only be noticed at the end of a run.
+        """Refuse mistakes that would only show at the end of a run.
 
-        :raises ValueError: the message says what is wrong.
+        :raises ValueError: the message names the mistake.
         """
-        _check_common(self.name, self.pattern, self.reduce or "last")
+        _check_reading(self.name, self.pattern, self.reduce or "last")
         if self.reduce and (self.words or self.equals is not None):
             raise ValueError(f"answer {self.name}: it is a text, of which every match counts: leave out reduce")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A property of its build that a program prints in every run.
+    """Declare a property of its build that a program prints in every run.
 
     It is read from the first run of each side, and compared. If a program does not print it, nothing is compared.
 
@@ -198,16 +204,16 @@ class Identity:
     file: str = STDOUT
 
     def __post_init__(self) -> None:
-        """Refuse mistakes that would only be noticed at the end of a run.
+        """Refuse mistakes that would only show at the end of a run.
 
-        :raises ValueError: the message says what is wrong.
+        :raises ValueError: the message names the mistake.
         """
-        _check_pattern(self.name, self.pattern)
+        _check_groups(self.name, self.pattern)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command of an application that is run in several.
+    """Declare one command of an application that is run in several.
 
     :param name: the phase; the runner prints ``seconds <name> <number>`` for it, which a figure can read.
     :param command: the program with its options, the same in the container and bare; ``self.program`` in it stands for
@@ -222,7 +228,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A program that runs beside others on a node, at the same time, with ranks and cores of its own (D12.5).
+    """Declare a program that runs at the same time as others on a node, with ranks and cores of its own (D12.5).
 
     :param name: one word, by which its lines of the output begin, and for its ``seconds <name> <number>``.
     :param ranks: number of its MPI ranks.
@@ -246,9 +252,9 @@ class Neighbour:
     launcher: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse mistakes that would only be noticed at the end of a run.
+        """Refuse mistakes that would only show at the end of a run.
 
-        :raises ValueError: the message says what is wrong.
+        :raises ValueError: the message names the mistake.
         """
         if not re.fullmatch(r"[a-z]\w*", self.name) or self.name == "whole":
             raise ValueError(f"neighbour {self.name!r}: a word of small letters, digits and _, and not 'whole'")
@@ -274,7 +280,7 @@ def side_by_side(mixes: Sequence[tuple[int, int]]) -> list[Neighbour]:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a run, and the time and memory that it takes: an input that grows with the cores, or a fixed case.
+    """Declare the work of a run, its time and memory: an input that grows with the cores, or a fixed case.
 
     The times are estimates, from bare runs on two cores of an AMD EPYC 9004, for the limits and the cost of a job.
 
@@ -325,7 +331,7 @@ class Work:
         return self.fixed_seconds + amount * (self.serial_seconds_per_unit + self.parallel_seconds_per_unit / cores)
 
 
-def seconds_of(step: str, **facts) -> Figure:
+def seconds_of(step: str, **facts: Any) -> Figure:
     """Return the figure of merit ``seconds_<step>``: the wall-clock time of one step, in seconds."""
     return Figure(f"seconds_{step}", rf"^seconds {re.escape(step)} (\S+)$", "s", better="lower", **facts)
 
@@ -338,15 +344,44 @@ def by_ratio(figures: list[Figure]) -> list[Figure]:
     ]
 
 
-def _check_common(name: str, pattern: str, reduce: str, parts: int = 1) -> None:
+def mpi_times_figures(programs: Sequence[str]) -> list[Figure]:
+    """Return the figures of the time in MPI: of a program's last step with MPI, or of each of several programs.
+
+    A library that is preloaded into the ranks measures it (``-S mpi_times=yes``, checks/src/mpitimes). D12.6 table 6.3
+    has seconds in MPI of BT-MZ, D12.5 figure 22 the ranks of Amber, CHPCE profiles of HPCC.
+
+    :param programs: names of programs that run beside each other; empty for a single program.
+    """
+    figures = [
+        Figure(name, pattern, unit, better="lower", file=MPI_TIMES, compare="difference", tolerance=tolerance)
+        for name, pattern, unit, tolerance in _MPI_TIMES
+    ]
+    if not programs:
+        return figures
+    return [
+        replace(figure, name=f"{figure.name}_{program}", file=mpi_times_file(program))
+        for program in programs
+        for figure in figures
+    ]
+
+
+def _check_reading(name: str, pattern: str, reduce: str, parts: int = 1) -> None:
+    """Refuse a name, a pattern or a reduction that cannot be used.
+
+    :raises ValueError: the message names the mistake.
+    """
     if not re.fullmatch(r"[\w.+/-]+", name):
         raise ValueError(f"name {name!r}: letters, digits and _ . + / - only")
-    _check_pattern(name, pattern, parts)
     if reduce not in REDUCE:
-        raise ValueError(f"{name}: reduce is {reduce!r}, not one of {', '.join(REDUCE)}")
+        raise ValueError(f"{name}: reduce is {reduce!r}, not one of {_listed(REDUCE)}")
+    _check_groups(name, pattern, parts)
 
 
-def _check_pattern(name: str, pattern: str, parts: int = 1) -> None:
+def _check_groups(name: str, pattern: str, parts: int = 1) -> None:
     if re.compile(pattern).groups != parts:
         count = "exactly one group, for the value" if parts == 1 else f"{parts} groups, for the parts of the value"
         raise ValueError(f"{name}: the pattern needs {count}")
+
+
+def _listed(words: Iterable[object]) -> str:
+    return ", ".join(str(word) for word in words if word is not None)

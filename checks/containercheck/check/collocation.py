@@ -14,12 +14,11 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.facts import Neighbour, side_by_side
-from containercheck.application.use_cases import MOST_CORES
+from containercheck.application.declare import Neighbour, side_by_side
+from containercheck.check.variants import VariantSides
 from containercheck.node import contract
 from containercheck.sides import launchers
-from containercheck.sides.sides import Side
-from containercheck.sides.variants import VariantSides
+from containercheck.sides.sides import Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -32,6 +31,30 @@ _OPENMP, _DLB = f"./{contract.DLB}/libomp.so", f"./{contract.DLB}/libdlb_mpi.so"
 _WAITING = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}
 #: LeWI with lists of cores, and not with their number only, which DLB 3 loses count of with LLVM's OpenMP.
 _LEWI = "--lewi --lewi-affinity=nearby-first"
+
+
+#: Ranks and threads of the five programs of D12.5's use case (section 3.2, figure 16), which fill 48 cores.
+FIVE = ((3, 2), (6, 3), (2, 2), (2, 5), (5, 2))
+#: Mixes on the 24 cores of a socket (tables 1 and 2).
+MIXES = {"2x12": (2, 12), "4x6": (4, 6), "6x4": (6, 4), "8x3": (8, 3), "12x2": (12, 2)}
+#: The mix on a whole node of a single program, Amber (section 3.3.2).
+WHOLE = {"8x6": (8, 6)}
+#: Cores on which each use case fits.
+MOST_CORES = 48
+
+
+def mixes(name: str, cores: int) -> list[tuple[int, int]]:
+    """Return ranks and threads of the programs of a use case; none if it does not fit.
+
+    :param name: ``one`` or ``two`` programs with a rank on each of their cores, ``five`` as in D12.5, or one of its
+        mixes, alone on a socket (``1 of 8x3``), one on each (``2 of 8x3``), or alone on a node (``8x6``).
+    """
+    if name in ("one", "two"):
+        count = ("one", "two").index(name) + 1
+        return [(cores // count, 1)] * count if cores >= count else []
+    fixed = {"five": [*FIVE], **{mix: [ranks_and_threads] for mix, ranks_and_threads in WHOLE.items()}}
+    chosen = fixed[name] if name in fixed else [MIXES[name[5:]]] * int(name[0])
+    return chosen if sum(ranks * threads for ranks, threads in chosen) <= cores else []
 
 
 @dataclass(frozen=True)
@@ -90,11 +113,11 @@ POLICIES = (
 
 
 class CollocationSides(VariantSides):
-    """Programs beside each other on a node: ``class MyCode(CollocationSides, ContainerCheck)``.
+    """Run several programs on a node at the same time: ``class MyCode(CollocationSides, ContainerCheck)``.
 
-    The check says which ``mixes_on`` a node it runs, and sets ``neighbours`` before its sides are made. Bare, each
-    policy is compared with running without DLB; in a container, with the same policy bare. What a policy gains in a
-    container, the report has (report/policies.py).
+    The check has an axis ``use_case`` (see :func:`mixes`), and sets ``neighbours`` before its sides are made. Bare,
+    each policy is compared with running without DLB; in a container, with the same policy bare. The report shows the
+    gain of a policy in a container (report/policies.py).
     """
 
     #: Names of the policies that are run; one that only containers can have is left out where there is none.
@@ -107,7 +130,7 @@ class CollocationSides(VariantSides):
 
     def mixes_on(self, cores: int) -> list[tuple[int, int]]:
         """Return ranks and threads of each program on a node with this many cores; none if they do not fit."""
-        raise NotImplementedError
+        return mixes(self.use_case, cores)
 
     def ranks_on_node(self, site: Site) -> int:
         """Return the ranks of all programs together.
@@ -149,9 +172,9 @@ class CollocationSides(VariantSides):
     def sides(self) -> list[Side]:
         """Return a side for each policy; for a container each is a pair, but for what only containers can have."""
         if not self.contained:
-            return [self._bare_side(policy) for policy in self.chosen_policies]
+            return [self._bare_policy_side(policy) for policy in self.chosen_policies]
         return [
-            self._contained_side(policy) if inside else self._bare_side(policy, compared=False)
+            self._contained_side(policy) if inside else self._bare_policy_side(policy, compared=False)
             for policy, inside in self._pairs()
         ]
 
@@ -162,24 +185,26 @@ class CollocationSides(VariantSides):
                 yield policy, False
             yield policy, True
 
-    def _bare_side(self, policy: Policy, compared: bool = True) -> Side:
-        first = policy is POLICIES[0]
+    def _bare_policy_side(self, policy: Policy, compared: bool = True) -> Side:
+        is_first = policy is POLICIES[0]
+        name, label = policy.name, policy.label
+        if self.contained:
+            name, label = f"bare_{name}", f"bare, {label}"
         return Side(
-            contract.BASELINE if first else f"bare_{policy.name}" if self.contained else policy.name,
-            "bare" if self.contained and first else f"bare, {policy.label}" if self.contained else policy.label,
-            self._beside(policy, self.prepared.provision.program),
+            contract.BASELINE if is_first else name,
+            "bare" if is_first and self.contained else label,
+            self._beside(policy, self.prepared.program),
             self._launcher(),
-            environment=self.prepared.site_software.environ,
-            compared_with=None if first or not compared else contract.BASELINE,
+            environment=self.prepared.software.environ,
+            compared_with=None if is_first or not compared else contract.BASELINE,
             shares_cores=policy.lends,
         )
 
     def _contained_side(self, policy: Policy) -> Side:
-        program = self._beside(policy, self.prepared.image_executable)
+        program = self._beside(policy, self.prepared.program_in_image)
         twin = "isolation" if policy.own_shm else policy.name
-        measure = contract.BASELINE if twin == POLICIES[0].name else f"bare_{twin}"
-        if twin not in {chosen.name for chosen in self.chosen_policies}:
-            measure = contract.BASELINE
+        others = {chosen.name for chosen in self.chosen_policies[1:]}
+        measure = f"bare_{twin}" if twin in others else contract.BASELINE
         return Side(
             contract.SUBJECT if policy is POLICIES[0] else policy.name,
             f"{self.variant}, {policy.label}",
@@ -190,14 +215,13 @@ class CollocationSides(VariantSides):
             shares_cores=policy.lends,
         )
 
-    def _beside(self, policy, executable):
-        executable = executable.removesuffix(self.program_suffix) if self.program_suffix else executable
-        program = self._program(executable)
+    def _beside(self, policy: Policy, executable: str) -> Program:
+        program = self._program(executable.removesuffix(self.program_suffix))
         return replace(program, neighbours=tuple(self._started(policy, neighbour) for neighbour in self.neighbours))
 
-    def _started(self, policy, neighbour):
-        """Return one of the programs with its launcher, which leaves the binding to us, and its variables."""
-        options = [*self.prepared.site_software.launcher_options]
+    def _started(self, policy: Policy, neighbour: Neighbour) -> Neighbour:
+        """Return one of the programs with its variables and its launcher, which binds nothing: the script does."""
+        options = [*self.prepared.software.launcher_options]
         if self.job.launcher.registered_name.startswith("srun"):
             # Steps of a job otherwise wait for each other's cores.
             options += [f"-n {neighbour.ranks}", f"-c {neighbour.threads}", "--overlap"]
@@ -208,7 +232,7 @@ class CollocationSides(VariantSides):
         return replace(neighbour, launcher=words, environment=environment, binds=binds)
 
     @run_before("run")
-    def prepare_node(self):
+    def prepare_node(self) -> None:
         """Write the list of cores, and copy DLB into the stage directory; without it, the check is skipped."""
         cores = sum(neighbour.cores for neighbour in self.neighbours)
         runtime = [f"--openmp-runtime={self.openmp_runtime}"] if self.openmp_runtime else []

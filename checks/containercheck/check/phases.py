@@ -1,0 +1,46 @@
+"""The values that one phase of a check hands to the next ones: frozen, and complete when they exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from containercheck.application.allowance import Allowance
+from containercheck.sides.sides import Needs
+from containercheck.site.extras import Software
+from containercheck.site.waiting import Bounds
+from containercheck.software import Provision
+from containercheck.verdict.record import Record
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the setup phase found.
+
+    :ivar software: the site's own software for this check; an empty value for none.
+    :ivar program: the bare program's command in the job.
+    :ivar program_in_image: the program in the image.
+    :ivar allowance: time and node-hours of the job.
+    :ivar bounds: limits on how long the job may wait and run.
+    :ivar runtime_needs: modules and variables of the container runtime.
+    :ivar provision: software, image and published input, and the commands that make them available.
+    """
+
+    software: Software
+    program: str
+    program_in_image: str
+    allowance: Allowance
+    bounds: Bounds
+    runtime_needs: Needs
+    provision: Provision
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is left of the job when it has ended.
+
+    :ivar state: the scheduler's state of the job; None if it is not known.
+    :ivar record: the record of its runs, with the verdict; an empty one in a dry run.
+    """
+
+    state: str | None
+    record: Record

@@ -1,0 +1,109 @@
+"""How the sides of a check are run: one after the other in rounds, or at the same time as a duet.
+
+A duet runs each side on half of a node's cores, then once more with the halves swapped (node/job/halves.py): L. Bulej,
+V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*, ICPE 2020,
+doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours disturb both sides alike, and each side
+runs once on the slower half.
+
+Bare and container each have half of the cores, of the memory and of the work: duets measure overheads, and no absolute
+figures of the node. They suit a program's own computing and memory traffic. They do not suit start-up, nor programs
+that need the whole node, nor sides that would disturb each other unequally (page cache, one disk). A side that starts
+later has the node's memory to itself for as long at its end, which affects figures of a run's first or last moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from containercheck.application.declare import Figure
+from containercheck.node import contract
+from containercheck.node.container_runtimes import Runtime
+from containercheck.site import node_commands, processors
+from containercheck.site.layout import LayoutError
+from containercheck.site.sites import Site
+
+#: Default of ``quiet``, the same as of the program in the job.
+QUIET = 2.0
+
+
+def half_of(
+    site: Site,
+    figures: Sequence[Figure],
+    *,
+    nodes: int = 1,
+    sides: int = 2,
+    runtime: Runtime | None = None,
+    gpus: bool = False,
+    unpacked: bool = False,
+    hardware_threads: bool = False,
+) -> Site:
+    """Return a partition as each side of a duet sees it: a node with half of the cores and memory.
+
+    A launcher that binds ranks would not know of their half: the runner confines them to it.
+
+    :param figures: figures that the check declares.
+    :param nodes: number of nodes of the job.
+    :param sides: number of sides.
+    :param runtime: runtime of the container; None without one.
+    :param gpus: whether the program uses GPUs of the node.
+    :param unpacked: whether the image is a directory of the stage directory.
+    :param hardware_threads: whether ranks fill hardware threads, which both halves of a node would share.
+    :raises LayoutError: the sides cannot run at the same time.
+    """
+    usable, cores = processors.usable(), site.cores or 0
+    obstacles = {
+        f"{sides} sides are compared": sides != 2,
+        "it runs on several nodes": nodes != 1,
+        "none of its figures can be compared so": not any(figure.duet for figure in figures),
+        f"jobs of {site.partition} run under a scheduler, which places ranks itself": not site.is_here,
+        f"{site.partition} has no two cores": cores < 2,
+        f"this session may use {usable} of its {cores} cores": usable < cores,
+        "both sides would share its GPUs": gpus,
+        "its image is a directory of the stage directory, of which each side would need its own": unpacked,
+        "its ranks fill hardware threads, by which the halves cannot be told apart": hardware_threads,
+        "a daemon starts its container, wherever it likes": bool(runtime and not runtime.starts_containers),
+    }
+    for obstacle, applies in obstacles.items():
+        if applies:
+            raise LayoutError(f"cannot be measured as a duet: {obstacle}")
+    return replace(site, cores=cores // 2, memory_per_node=site.memory // 2, binding="none")
+
+
+def duet_note(figures: Sequence[Figure]) -> str:
+    """Return the remark on a duet, with the figures that are not compared in it."""
+    left_out = [figure.name for figure in figures if not figure.duet]
+    note = "both sides ran at the same time, each on half of the cores, and again with the halves swapped"
+    return note + (f"; not compared so: {', '.join(left_out)} (-S duet=no)" if left_out else "")
+
+
+def command(
+    site: Site,
+    *,
+    amount: int,
+    seconds: float,
+    limit: float,
+    local_ranks: int = 0,
+    collect: Sequence[str] = (),
+    prepare: float = 0.0,
+    keep_awake: bool = False,
+    quiet: float = QUIET,
+) -> str:
+    """Return the command that runs all sides in rounds.
+
+    :param amount: number of rounds, whatever the verdict; 0 to let the verdict decide.
+    :param seconds: seconds for all rounds.
+    :param limit: seconds that one run may take.
+    :param local_ranks: ranks of MPI on a node, the only ones that the runner can inspect; 0 without MPI.
+    :param collect: files that every run writes.
+    :param prepare: seconds that the script which makes the input may take; 0 where there is none.
+    :param keep_awake: whether the processors of a virtual machine are kept busy.
+    :param quiet: seconds without disturbance that the first round waits for.
+    """
+    words = [f"--rounds={amount}" if amount else f"--seconds={seconds:g}", f"--limit={limit:g}"]
+    words += [f"--local-ranks={local_ranks}", *(f"--collect={name}" for name in collect)]
+    words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={prepare:g}"] if prepare else []
+    words += [f"--quiet={quiet:g}"] if quiet != QUIET else []
+    words += ["--keep-awake"] if keep_awake else []
+    words += [] if site.locks_machine else ["--alone"]
+    return node_commands.in_job(site, "rounds", *words)
