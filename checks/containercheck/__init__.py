@@ -26,14 +26,14 @@ _NAMES = {
     "software.host": "ask_program",
     "software.licensed": "SITES",
     "software.provision": "Misconfigured Unavailable",
-    "software.simd": "native_instructions portable_instructions",
+    "software.images": "native_instructions portable_instructions",
 }
 #: Names that are shorter in their module.
 _SHORTER = {
     "ARCHITECTURES": "KNOWN",
     "MPI_FAMILIES": "FAMILIES",
-    "native_instructions": "native",
-    "portable_instructions": "portable",
+    "native_instructions": "native_kernels",
+    "portable_instructions": "portable_kernels",
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -32,7 +32,7 @@ from containercheck.site.sites import core_counts as core_counts
 from containercheck.site.sites import instruction_sets as instruction_sets
 from containercheck.site.sites import node_counts as node_counts
 from containercheck.site.sites import partitions_with_instructions as partitions_with_instructions
-from containercheck.software import simd
+from containercheck.software import images
 from containercheck.software.host import ask_program as ask_program
 from containercheck.software.licensed import SITES as SITES
 from containercheck.software.provision import Misconfigured as Misconfigured
@@ -40,7 +40,7 @@ from containercheck.software.provision import Unavailable as Unavailable
 
 ARCHITECTURES = architectures.KNOWN
 MPI_FAMILIES = mpi.FAMILIES
-native_instructions = simd.native
-portable_instructions = simd.portable
+native_instructions = images.native_kernels
+portable_instructions = images.portable_kernels
 
 def require_python() -> None: ...

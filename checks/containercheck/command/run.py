@@ -80,7 +80,7 @@ def session(
             return _estimate(settings, place)
         directories = [place.reports, stage]
         preconditions.require_writable(directories)
-        with claims.held(directories, argv), Relay() as relay:
+        with claims.held(directories), Relay() as relay:
             view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
             current = Session(settings, place, relay, compared=compared, view=view)
             try:

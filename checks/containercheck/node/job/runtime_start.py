@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from containercheck.node import container_runtimes, contract, lock_directories, locks, texts
+from containercheck.node import container_runtimes, contract, locks, texts
 from containercheck.node.build import file_trees
 from containercheck.node.container_runtimes import FUSE, KERNEL, Runtime
 from containercheck.node.job import launch, processes
@@ -224,8 +224,8 @@ def verify_image(link: Path) -> None:
     try:
         now = os.stat(str(link))
         if stat.S_ISDIR(now.st_mode):
-            if file_trees.stamp_of_tree(link) != record["stamp"]:
-                _refuse_other(link, record, file_trees.digest_of_tree(link, directories=False))
+            if file_trees.stamp_of(link) != record["stamp"]:
+                _refuse_other(link, record, file_trees.digest_of_tree(link))
         elif [now.st_size, now.st_ino, now.st_mtime_ns] != [record["bytes"], record["inode"], record["mtime_ns"]]:
             _refuse_other(link, record, _digest(link, None))
     except OSError as error:
@@ -290,7 +290,7 @@ def make_directory(directory: Path) -> None:
     # The job is identified by the first process of its session, from which its other processes descend.
     # In a PID namespace it may have no number; then the first process of the namespace stands for it.
     first = os.getsid(0) or 1
-    facts = (os.uname().nodename, first, lock_directories.start_of(first), lock_directories.namespace())
+    facts = (os.uname().nodename, first, locks.start_of(first), locks.namespace())
     (directory / JOB).write_text(" ".join(map(str, facts)) + "\n")
 
 
@@ -310,8 +310,8 @@ def _is_dead(directory: Path) -> bool:
         host, process, started, namespace = (directory / JOB).read_text().split()
     except (OSError, ValueError):
         return age > OLD
-    if (host, namespace) == (os.uname().nodename, lock_directories.namespace()):
-        return lock_directories.start_of(int(process)) != started
+    if (host, namespace) == (os.uname().nodename, locks.namespace()):
+        return locks.start_of(int(process)) != started
     return age > OLD
 
 
