@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from containercheck.results.row import Row
 from containercheck.sides import commands, duets, rounds_command, runtimes
 from containercheck.sides.sides import Needs, Side
 from containercheck.sides.variants import VariantSides
-from containercheck.site import schedulers, sites, slurm, waiting
+from containercheck.site import schedulers, sites, waiting
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -137,7 +136,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("setup")
     def prepare(self):
         """Lay out the ranks and find the software, or skip with the reason why not."""
-        schedulers.leave_allocation(self.job, os.environ)
+        schedulers.leave_outer_job()
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
@@ -164,7 +163,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # The build of an image needs the runtime's modules too.
         self.modules += [module for module in self.prepared.runtime_needs.modules if module not in self.modules]
         self.build_with(self.prepared.provision)
-        # ReFrame cancels a job that waits longer, without an error of its own; slurm.end_of_job reports it.
+        # ReFrame cancels a job that waits longer, without an error of its own; waiting.end_of_job reports it.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _take_over(self, site_software):
@@ -265,7 +264,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _require_nodes(self):
         """Fail where the job would wait for nodes that are down, so that other partitions go on."""
-        problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
+        problem = "" if self.is_dry_run() else schedulers.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
 
@@ -368,7 +367,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             is_broken = self.contained and (stagedir / contract.UNPREPARED).exists()
             raise (SanityError if is_broken else NotMeasured)("\n".join([said, *verdict.get("explained", ())]))
         self._take_results(record, stagedir)
-        early = record.early_end(slurm.met_limit(self.prepared.job_state))
+        early = record.early_end(waiting.met_limit(self.prepared.job_state))
         self.notes = [*filter(None, [self.prepared.rounds.note]), *early, *verdict.get("notes", ())]
         problems = list(verdict.get("problems", ()))
         broken = not verdict or (not record.complete and not early)
@@ -376,7 +375,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             # First, because the end of the job may be the reason why its last run failed.
             runs = f"(completed runs: {len(record.runs)})"
             problems.insert(0, f"the job ended before all rounds were done {runs}: {end}")
-        elif problems and (lost := slurm.lost_node(self.job)):
+        elif problems and (lost := waiting.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
             if not self.contained and verdict.get("unreadable"):

@@ -75,7 +75,7 @@ class ApplicationFacts(rfm.RegressionTest):
     started_by = variable(str, type(None), value=None)
     #: Whether the integrated variant preloads the host's MPI into a program without MPI, bare and in the container.
     preloads_mpi = variable(typ.Bool, value=False)
-    #: Code name of the Debian that the image is built from; empty for the site's choice (site/releases.py).
+    #: Code name of the Debian that the image is built from; empty for the site's choice (site/hosts.py).
     release = variable(str, value="")
     #: Directory on the node to which the image is copied for the job; by default it is not copied.
     image_directory = variable(str, value="")

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.results.formatting import say, typed
-from containercheck.session import outer_job, reframe_process
+from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
+from containercheck.site import schedulers
 
 #: ReFrame's own system, which it chooses where no system of a site file has a matching host name.
 BUILTIN = "generic"
@@ -49,11 +50,8 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
     place = replace(place, report_file=place.report_file or reframe_process.named_report(arguments, place))
     if system["name"] == BUILTIN:
         _refuse_wrong_host(arguments, place, anywhere)
-    job = outer_job.name()
-    if job and outer_job.is_used_by(system["partitions"]):
-        place = replace(place, keeps_job=True)
-    elif job:
-        say(f"started inside {job}: its variables are not handed on to the jobs of this session")
+    if job := schedulers.outer_job():
+        say(f"started inside {job}: its variables are for runs in its allocation only")
     return place, stage
 
 

@@ -24,7 +24,7 @@ from containercheck.node import project
 from containercheck.results.cases import Case
 from containercheck.results.formatting import say
 from containercheck.results.request import ANNOUNCED
-from containercheck.session import options, outer_job, progress, usage
+from containercheck.session import options, progress, usage
 
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
@@ -69,14 +69,12 @@ class Workplace:
     :ivar checks: directory of the check files; in a checkout relative to ``directory``.
     :ivar config: settings for all sites, which a site's own file overrides.
     :ivar report_file: ReFrame's report, where it is set; see :func:`named_report`.
-    :ivar keeps_job: whether jobs run in the allocation in which the session was started.
     """
 
     directory: Path = field(default_factory=project.work_directory)
     checks: str = str(project.CHECKS) if project.IS_INSTALLED else "checks/"
     config: Path = project.COMMON
     report_file: Path | None = None
-    keeps_job: bool = False
 
     @property
     def reports(self) -> Path:
@@ -230,13 +228,11 @@ def program() -> str:
 def environment(place: Workplace) -> dict[str, str]:
     """Return the environment of ReFrame: the site's configuration files come after the common one and override it.
 
-    Where RFM_CONFIG_FILES names the common file too, it stays in its place there. Variables of a job around the session
-    are left out, unless jobs run in its allocation.
+    Where RFM_CONFIG_FILES names the common file too, it stays in its place there.
     """
     named = os.environ.get("RFM_CONFIG_FILES", "")
     files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
-    own = dict(os.environ) if place.keeps_job else outer_job.without(os.environ)
-    return {**own, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
+    return {**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
 @functools.lru_cache(maxsize=8)
@@ -274,7 +270,7 @@ def configured(arguments: Sequence[str], place: Workplace, name: str) -> Any:
     :raises ReframeFailed: ReFrame cannot tell.
     :raises UsageError: ReFrame does not accept the arguments.
     """
-    asked = replace(place, report_file=None, keeps_job=False)
+    asked = replace(place, report_file=None)
     named = [*environment(place)["RFM_CONFIG_FILES"].split(":"), *arguments]
     files = frozenset((path, os.stat(path).st_mtime_ns) for path in named if os.path.isfile(path))
     # ReFrame sets this one itself, at the import, so that it appears here in the course of a session.

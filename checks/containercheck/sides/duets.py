@@ -22,9 +22,8 @@ from reframe.core.exceptions import ReframeError
 from containercheck.application.facts import Figure
 from containercheck.node.container_runtimes import Runtime
 from containercheck.node.job.awake import is_virtual
-from containercheck.site import processors
 from containercheck.site.layout import Layout, LayoutError
-from containercheck.site.sites import Site
+from containercheck.site.sites import Site, usable_processors
 
 #: Values of ``duet``; ``auto`` means duets on virtual machines, for checks that lose no figure by them.
 ASKED = ("yes", "no", "auto")
@@ -121,8 +120,8 @@ def why_not(site: Site, case: Case) -> str:
         return f"jobs of {site.partition} run under a scheduler, which places ranks itself"
     if not site.cores or site.cores < 2:
         return f"{site.partition} has no two cores"
-    if processors.usable() < site.cores:
-        return f"this session may use {processors.usable()} of its {site.cores} cores"
+    if usable_processors() < site.cores:
+        return f"this session may use {usable_processors()} of its {site.cores} cores"
     if case.gpus:
         return "both sides would share its GPUs"
     if case.unpacked:

@@ -16,7 +16,7 @@ from reframe.core.schedulers import Job
 from containercheck import software
 from containercheck.application.interface import ApplicationFacts
 from containercheck.node import contract, variables
-from containercheck.site import node_commands, schedulers, slurm, waiting
+from containercheck.site import node_commands, schedulers, waiting
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from containercheck.software import licensed
@@ -66,7 +66,7 @@ class BuiltCheck(ApplicationFacts):
             portable=self.variant == "generic",
             unpacked=self.unpacked,
             nodes=self.num_nodes,
-            each_node=slurm.is_slurm(self.job),
+            each_node=schedulers.is_slurm(self.job),
             copied=bool(self.image_directory),
             runtime_modules=self.prepared.runtime_needs.modules,
             release=self.release,
@@ -141,10 +141,8 @@ class BuiltCheck(ApplicationFacts):
         stagedir, ended = Path(self.stagedir), ""
         stderr, finished = self.build_stderr.evaluate(), (stagedir / contract.BUILD_STATUS).exists
         if not self.build_locally and not finished():
-            state = slurm.outlast(self.build_job, finished) if slurm.is_slurm(self.build_job) else None
-            if state in ("COMPLETED", None):
-                waiting.appears(stagedir / contract.BUILD_STATUS)
-            ended = slurm.end_of_job(self.build_job, state, stagedir / stderr, self.site.max_pending_time)
+            state = waiting.outlast(self.build_job, finished)
+            ended = waiting.end_of_job(self.build_job, state, stagedir / stderr, self.site.max_pending_time)
         try:
             software.require_built(stagedir, stderr, ended)
         except software.Unavailable as error:

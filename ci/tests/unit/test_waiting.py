@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TURN, alive, eventually, write_program
-from containercheck.site import schedulers, slurm, waiting
+from containercheck.site import schedulers, waiting
 from reframe.core.backends import getlauncher, getscheduler
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
+from slurm_programs import sinfo  # noqa: F401
 
 
 @pytest.fixture
@@ -26,10 +27,10 @@ def submitted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
-    monkeypatch.setattr(waiting, "INTERVAL", 0.0)
+    monkeypatch.setattr(waiting, "_POLLED", 0.0)
     monkeypatch.setattr(waiting, "_POLL", 0.05)
-    monkeypatch.setattr(slurm, "_INTERVAL", 0.05)
-    monkeypatch.setattr(slurm, "PATIENCE", 0.5)
+    monkeypatch.setattr(waiting, "_LOST", 0.05)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.5)
 
     def says(state, restarts=0):
         (tmp_path / "state").write_text(f"7|{state}|node1|None\n")
@@ -67,28 +68,12 @@ def test_a_job_that_stays_in_a_state_which_others_pass_through_is_given_up(submi
     submitted.says(state)
     job, bounds = submitted.submit("squeue", ["true"], 60)
     wait(job)
-    assert bounds.why == f"Slurm has said {state} for 0.5 s"
+    assert bounds.why == f"Slurm has reported {state} for 0.5 s"
     assert (tmp_path / "cancelled").exists()
     # ReFrame takes it for ended, and nothing else waits for it again.
     assert job.finished()
     assert bounds.outlast(lambda: False) is None
     assert bounds.end(None, tmp_path / "no.err", None) == bounds.why
-
-
-def test_a_job_that_slurm_starts_again_is_ended(submitted, tmp_path):
-    submitted.says("PENDING", restarts=1)
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    wait(job)
-    assert bounds.why.startswith("Slurm requeued it, ")
-    assert (tmp_path / "cancelled").exists()
-
-
-def test_a_controller_that_does_not_answer_is_not_waited_for_for_ever(submitted, tmp_path):
-    submitted.says("PENDING")
-    (tmp_path / "silent").touch()
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    wait(job)
-    assert bounds.why == "Slurm's controller has not answered for 0.5 s"
 
 
 def test_a_job_that_ended_without_reframe_seeing_it_is_given_up(submitted):
@@ -98,15 +83,7 @@ def test_a_job_that_ended_without_reframe_seeing_it_is_given_up(submitted):
     with open(f"{told}/told", "w") as stream:
         stream.write("JobId=7 JobState=CANCELLED Restarts=0\n")
     wait(job)
-    assert bounds.why == "Slurm has said CANCELLED for 0.5 s"
-
-
-def test_a_job_that_runs_beyond_its_limit_is_given_up(submitted, monkeypatch):
-    monkeypatch.setattr(waiting, "BEYOND", 0.3)
-    submitted.says("RUNNING")
-    job, bounds = submitted.submit("squeue", ["true"], 0.2)
-    wait(job)
-    assert bounds.why == "it runs longer than its limit of 0 s, and the scheduler did not end it"
+    assert bounds.why == "Slurm has reported CANCELLED for 0.5 s"
 
 
 def test_a_job_that_the_session_cannot_go_on_without_waits_in_the_queue_for_so_long_only(submitted):
@@ -147,7 +124,7 @@ def test_a_local_job_within_its_limit_is_left_alone(submitted):
 def test_slurm_is_not_waited_for_after_the_end_of_a_job_that_it_never_settles(submitted):
     submitted.says("COMPLETING")
     job, _ = submitted.submit("squeue", ["true"], 60)
-    assert slurm.outlast(job, lambda: False) == "COMPLETING"
+    assert waiting.outlast(job, lambda: False) == "COMPLETING"
 
 
 @pytest.mark.parametrize(("state", "late"), [("COMPLETED", True), ("FAILED", False)])
@@ -173,34 +150,15 @@ def test_what_a_job_wrote_may_appear_seconds_after_its_end(submitted, tmp_path, 
 
 def test_other_schedulers_are_not_called_slurm(tmp_path):
     job = SimpleNamespace(jobid="12.server", state="COMPLETED", scheduler=SimpleNamespace(registered_name="pbs"))
-    said = slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None)
+    said = waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None)
     assert said == (
         "pbs took it as job 12.server and says COMPLETED, and it left no output: was it started, and do the nodes see "
         f"{tmp_path}? (RFM_STAGE_DIR=DIR names another place)"
     )
     job.state = None
-    assert "says" not in slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None)
+    assert "says" not in waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None)
     (tmp_path / "rfm_job.err").write_text("error: it broke\n")
-    assert slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None) == "it broke"
-
-
-def with_options(scheduler, *access):
-    place = SimpleNamespace(registered_name=scheduler)
-    return SimpleNamespace(scheduler=place, sched_access=[*access], options=[], cli_options=[])
-
-
-def test_slurm_is_told_to_start_no_job_again():
-    site = SimpleNamespace(exclusive=True)
-    assert schedulers.options_of(with_options("slurm"), site, None) == ["--no-requeue"]
-    assert schedulers.options_of(with_options("squeue"), site, None) == ["--no-requeue"]
-    assert schedulers.options_of(with_options("lsf"), site, None) == []
-
-
-@pytest.mark.parametrize("option", ["--export=NONE", "--export NONE", "--export=nil"])
-def test_a_site_that_cuts_the_environment_cuts_that_of_the_steps_not(option):
-    assert schedulers.first_commands(with_options("slurm", "-A x", option)) == ["export SLURM_EXPORT_ENV=ALL"]
-    assert schedulers.first_commands(with_options("pbs", option)) == []
-    assert schedulers.first_commands(with_options("slurm", "--export=ALL")) == []
+    assert waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None) == "it broke"
 
 
 def test_the_bounds_are_the_scheduler_in_all_else(submitted):
@@ -208,9 +166,64 @@ def test_the_bounds_are_the_scheduler_in_all_else(submitted):
     job, bounds = submitted.submit("squeue", ["true"], 60)
     assert job.scheduler is bounds
     assert job.scheduler.registered_name == "squeue"
-    assert slurm.is_slurm(job)
+    assert schedulers.is_slurm(job)
     with pytest.raises(AttributeError):
         _ = bounds.no_such_thing
     with pytest.raises(ReframeError):
         write_program(Path("bin/scancel"), "exit 1")
         job.cancel()
+
+
+# A lost node
+
+
+@pytest.fixture
+def says(tmp_path, monkeypatch):
+    """Have scontrol print these states of a job on two nodes, one after the other, and then the last."""
+
+    def prepare(*states):
+        lines = "\n".join(f"JobId=7 JobState={state} Reason=None NodeList=node[1-2]" for state in states)
+        (tmp_path / "states").write_text(lines + "\n")
+        script = f'#!/bin/sh\ncd {tmp_path}\nhead -n 1 states\n[ "$(wc -l <states)" = 1 ] || sed -i 1d states\n'
+        (tmp_path / "scontrol").write_text(script)
+        (tmp_path / "scontrol").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setattr(waiting, "_LOST", 0)
+
+    return prepare
+
+
+def job(scheduler="squeue", access=(), options=(), cli_options=()):
+    facts = {"jobid": "7", "sched_access": access, "options": options, "cli_options": cli_options}
+    return SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler), **facts)
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "lost"),
+    [
+        (["COMPLETING", "NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["COMPLETING", "COMPLETED"], "compute*|up|node1|idle|none\ncompute*|up|node2|drained|planted\n", ""),
+        # Its runs failed, and it was over, before Slurm had given the node up; a node is told once for each partition.
+        (
+            ["COMPLETING", "FAILED"],
+            "compute*|up|node1|idle|none\ncompute*|up|node2|down*|Not responding\ndead|up|node2|down*|Not responding\n",
+            "Slurm says node2 down (Not responding)",
+        ),
+    ],
+)
+def test_a_job_that_lost_a_node_is_known_once_slurm_has_settled_it(says, sinfo, states, told, lost):
+    says(*states)
+    sinfo(told, "--nodes=node[1-2]")
+    assert waiting.lost_node(job()) == lost
+
+
+def test_a_job_that_slurm_never_had_lost_no_node(says):
+    says("NODE_FAIL")
+    assert not waiting.lost_node(job("local"))
+
+
+def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
+    says("COMPLETING")
+    monkeypatch.setattr(waiting, "PATIENCE", 0.2)
+    assert not waiting.lost_node(job())
