@@ -14,7 +14,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function
 
 from containercheck.session.inventories import ANSWER
 from containercheck.sides import runtimes
-from containercheck.site import node_commands
+from containercheck.site import node_commands, schedulers
 from containercheck.site.sites import Site
 
 
@@ -33,6 +33,7 @@ class Inventory(rfm.RunOnlyRegressionTest):
     @run_after("setup")
     def once(self):
         """Skip all environments of a partition but the first."""
+        schedulers.leave_outer_job()
         name = self.current_partition.fullname
         self.skip_if(name in self.asked, "this partition is asked in another environment")
         self.asked.add(name)
