@@ -59,7 +59,7 @@ class PreparedCase:
     :ivar rounds: whether the sides take turns or run at once; ``site`` and ``layout`` of the check are those of a side.
     :ivar spreads: known spreads from earlier sessions, by figure.
     :ivar allowance: time and node-hours of the job.
-    :ivar bounds: limits on how long the job may wait and run.
+    :ivar watch: watch over the job until its end.
     :ivar runtime_needs: modules and variables of the container runtime; ``runtime`` of the check is the runtime.
     :ivar provision: software, image and published input, and the commands that make them available.
 
@@ -79,7 +79,7 @@ class PreparedCase:
     rounds: duets.Choice | None = None
     spreads: dict[str, known_spreads.KnownSpread] | None = None
     allowance: Allowance | None = None
-    bounds: waiting.Bounds | None = None
+    watch: waiting.Watch | None = None
     runtime_needs: Needs | None = None
     provision: software.Provision | None = None
     sides: Sequence[Side] | None = None
@@ -250,9 +250,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         rounds = self.rounds or known_spreads.rounds_expected(figures, self.tolerance, self.prepared.spreads)
         facts = (self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds)
         self.set_prepared(allowance=allowance.allow(self.site, *facts))
-        self.set_prepared(bounds=waiting.Bounds(self.job, self.time_limit or self.prepared.allowance.at_most))
-        if not self.site.is_here:
-            self.time_limit = self.time_limit or self.prepared.allowance.at_most
+        self.set_prepared(watch=waiting.Watch(self.job))
+        turn = waiting.TURN if self.site.is_here else 0.0
+        self.time_limit = self.time_limit or self.prepared.allowance.at_most + turn
         closing = known_spreads.closing(figures, self.tolerance, self.prepared.spreads)
         self.expected = {
             "ranks": self.layout.ranks,
@@ -342,7 +342,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def outlast_scheduler(self):
         """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
         self.set_prepared(
-            job_state=self.prepared.bounds.outlast(
+            job_state=self.prepared.watch.outlast(
                 lambda: self.is_dry_run() or Record.read(Path(self.stagedir)).complete
             )
         )
@@ -354,9 +354,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reproducer = str(stagedir / contract.REPRODUCER) if (stagedir / contract.REPRODUCER).exists() else ""
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
             self.skip_because(texts.tail(stagedir / contract.UNSUPPORTED_WHY).removeprefix("error: "))
-        end = self.prepared.bounds.end(
-            self.prepared.job_state, stagedir / self.stderr.evaluate(), self.max_pending_time
-        )
+        end = self.prepared.watch.end(self.prepared.job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
         record = Record.read(stagedir)
         self.set_prepared(record=record)
         verdict = record.verdict

@@ -38,8 +38,8 @@ OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$
 _VERSION = re.compile(r"^glibc (\d+)\.(\d+)", re.MULTILINE)
 #: Time limit of the job that runs these commands, in seconds.
 PROMPT = 300.0
-#: Longest wait for that job, without which a session cannot go on, where the site has no ``max_pending_time``; seconds.
-PATIENCE = 1800.0
+#: Longest wait for that job in the queue, without which a session cannot go on; the site may set another.
+PATIENCE = "30m"
 
 
 class UnknownError(Exception):
@@ -118,15 +118,15 @@ def ask(name: str) -> Answer:
         facts = {"name": "ask-libc", "workdir": directory, "sched_access": partition.access}
         job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
         job.num_tasks, job.options = 1, schedulers.access_of(job)
-        job.max_pending_time = Site.of(partition).max_pending_time
+        job.max_pending_time = Site.of(partition).max_pending_time or PATIENCE
         job.time_limit = PROMPT
-        bounds = waiting.Bounds(job, PROMPT, job.max_pending_time or PATIENCE)
+        watch = waiting.Watch(job)
         try:
             job.prepare([QUESTION, OF_MPI], [partition.local_env])
             job.submit()
             job.wait()
-            if bounds.why:
-                return Answer(error=UnknownError(f"its job, {job.jobid}, was given up: {bounds.why}"))
+            if watch.why:
+                return Answer(error=UnknownError(f"its job, {job.jobid}, was given up: {watch.why}"))
             if job.exception:
                 raise job.exception
             if not waiting.appears(Path(directory, job.stdout).exists):

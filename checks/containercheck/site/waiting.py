@@ -1,4 +1,4 @@
-"""Jobs after their submission: limits to the wait, the real end of a job that ReFrame lost, and its reason."""
+"""Jobs after their submission: an end to the wait, the real end of a job that ReFrame lost, and its reason."""
 
 from __future__ import annotations
 
@@ -49,13 +49,12 @@ def unseen(directory: Path) -> str:
     )
 
 
-def appears(finished: Callable[[], bool], patience: float | None = None) -> bool:
+def appears(finished: Callable[[], bool]) -> bool:
     """Wait until files of a job that ended are visible here; return whether they are.
 
     :param finished: function that looks for them.
-    :param patience: seconds; by default :data:`LATE`.
     """
-    end = time.monotonic() + (LATE if patience is None else patience)
+    end = time.monotonic() + LATE
     while not finished():
         if time.monotonic() > end:
             return False
@@ -63,25 +62,20 @@ def appears(finished: Callable[[], bool], patience: float | None = None) -> bool
     return True
 
 
-class Bounds:
-    """A wrapper of a job's scheduler that reports the job as ended when it takes too long.
+class Watch:
+    """A watch over a job: it reports a job of Slurm as ended if Slurm will not end it by itself.
 
-    A job that is given up is cancelled, and the results of its finished runs count. All other methods are the
-    scheduler's own.
+    It takes the place of the job's scheduler, and has its methods. A job that is given up is cancelled, and the results
+    of its finished runs count.
 
     :param job: a job that is not yet submitted.
-    :param limit: longest run time of a job on this machine in seconds.
-    :param pending: longest time from the job's submission to its end in seconds; None for any.
     :ivar why: reason for which the job was given up; empty if it was not.
     """
 
-    def __init__(self, job: Job, limit: float, pending: float | None = None) -> None:
+    def __init__(self, job: Job) -> None:
         """Replace the job's scheduler."""
-        self._scheduler, self._job = job.scheduler, job
-        self._is_local = self._scheduler.registered_name == "local"
-        self._limit, self._pending, self.why = limit, pending, ""
-        self._asked = 0.0
-        self._since: float = 0.0
+        self._scheduler, self._job, self.why = job.scheduler, job, ""
+        self._asked = self._since = 0.0
         self._state: str | None = ""
         job._scheduler = self
 
@@ -93,16 +87,17 @@ class Bounds:
 
     def finished(self, job: Job) -> bool:
         """Return whether the job has ended, or was given up."""
-        if self._scheduler.finished(job):
+        if self.why or self._scheduler.finished(job):
             return True
-        if not self.why:
-            self.why = self._overdue(job)
-            if self.why:
-                getlogger().warning(f"job {job.jobid} is given up: {self.why}")
-                with contextlib.suppress(ReframeError, OSError):
-                    self._scheduler.cancel(job)
-        # A job on this machine ends within seconds, in which its runner writes the results.
-        return bool(self.why) and not self._is_local
+        if not is_slurm(job) or time.monotonic() - self._asked < _POLLED:
+            return False
+        self._asked = time.monotonic()
+        self.why = self._stuck(job)
+        if self.why:
+            getlogger().warning(f"job {job.jobid} is given up: {self.why}")
+            with contextlib.suppress(ReframeError, OSError):
+                self._scheduler.cancel(job)
+        return bool(self.why)
 
     def wait(self, job: Job) -> None:
         """Wait until the job has ended, or was given up."""
@@ -112,29 +107,11 @@ class Bounds:
 
     def outlast(self, finished: Callable[[], bool]) -> str | None:
         """Wait until the job has really ended: see :func:`outlast`."""
-        return None if self.why or self._is_local else outlast(self._job, finished)
+        return None if self.why else outlast(self._job, finished)
 
     def end(self, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
         """Return why the job ended early: see :func:`end_of_job`."""
         return self.why or end_of_job(self._job, state, stderr, max_pending_time)
-
-    def _overdue(self, job: Job) -> str:
-        """Return why the job is given up; empty while it is still waited for."""
-        elapsed = time.time() - job.submit_time
-        if self._is_local:
-            longest = self._limit + TURN
-            if elapsed <= longest:
-                return ""
-            return (
-                f"it takes longer than {longest:.0f} s: {self._limit:.0f} s of its own, and {TURN:.0f} s to wait for "
-                "others who measure or build on this machine"
-            )
-        if self._pending is not None and elapsed > self._pending:
-            return f"it had not ended after {self._pending:.0f} s ({self._scheduler.registered_name} says {job.state})"
-        if not is_slurm(job) or time.monotonic() - self._asked < _POLLED:
-            return ""
-        self._asked = time.monotonic()
-        return self._stuck(job)
 
     def _stuck(self, job: Job) -> str:
         """Return why Slurm will not end the job by itself: a state that is not of a living job lasts."""
@@ -172,6 +149,8 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
 
     :param finished: function that finds from the job's files that the wait is over.
     """
+    if job.scheduler.registered_name == "local":
+        return None
     state = _settle(job, finished) if is_slurm(job) else None
     if state in ("COMPLETED", None) and not job.exitcode:
         appears(finished)

@@ -162,9 +162,10 @@ def test_doctor_says_that_nodes_do_not_see_the_stage_directory(tmp_path):
 
 def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting, "_POLL", 0.01)
-    assert not waiting.appears((tmp_path / "out").exists, patience=0.05)
+    monkeypatch.setattr(waiting, "LATE", 0.05)
+    assert not waiting.appears((tmp_path / "out").exists)
     (tmp_path / "out").write_text("")
-    assert waiting.appears((tmp_path / "out").exists, patience=0.0)
+    assert waiting.appears((tmp_path / "out").exists)
 
 
 # Python, runtime, MPI, space, network

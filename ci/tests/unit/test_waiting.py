@@ -1,15 +1,14 @@
-"""How long a job is waited for, with jobs of ReFrame's own and a Slurm that never comes to an end."""
+"""The wait for the end of a job, with jobs of ReFrame's own, and with a Slurm that does not end them."""
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import TURN, alive, eventually, write_program
+from conftest import write_program
 from containercheck.site import schedulers, waiting
 from reframe.core.backends import getlauncher, getscheduler
 from reframe.core.exceptions import ReframeError
@@ -19,7 +18,7 @@ from slurm_programs import sinfo  # noqa: F401
 
 @pytest.fixture
 def submitted(tmp_path, monkeypatch):
-    """Submit a job to one of ReFrame's schedulers, within bounds; return both.
+    """Submit a job to one of ReFrame's schedulers, under a watch; return both.
 
     Slurm's commands print what is in files: ``scontrol`` of the job, ``squeue`` of its state, which is the same until
     ``scancel`` was called. A file ``silent`` stands for a controller that does not answer.
@@ -32,9 +31,9 @@ def submitted(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting, "_LOST", 0.05)
     monkeypatch.setattr(waiting, "PATIENCE", 0.5)
 
-    def says(state, restarts=0):
+    def says(state):
         (tmp_path / "state").write_text(f"7|{state}|node1|None\n")
-        (tmp_path / "told").write_text(f"JobId=7 JobState={state} Restarts={restarts} NodeList=node1\n")
+        (tmp_path / "told").write_text(f"JobId=7 JobState={state} NodeList=node1\n")
 
     silent = f"if [ -e {tmp_path}/silent ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi"
     write_program(tmp_path / "bin" / "sbatch", "echo Submitted batch job 7")
@@ -42,15 +41,15 @@ def submitted(tmp_path, monkeypatch):
     write_program(tmp_path / "bin" / "scontrol", f"{silent}\ncat {tmp_path}/told")
     write_program(tmp_path / "bin" / "scancel", f"touch {tmp_path}/cancelled")
 
-    def submit(name, commands, limit, pending=None):
+    def submit(name, commands):
         scheduler = getscheduler(name)()
         monkeypatch.setattr(type(scheduler), "SQUEUE_DELAY", 0, raising=False)
         job = Job.create(scheduler, getlauncher("local")(), name="bounded", workdir=str(tmp_path))
         job.num_tasks = 1
-        bounds = waiting.Bounds(job, limit, pending)
+        watch = waiting.Watch(job)
         job.prepare(commands)
         job.submit()
-        return job, bounds
+        return job, watch
 
     return SimpleNamespace(submit=submit, says=says)
 
@@ -66,72 +65,56 @@ def wait(job):
 @pytest.mark.parametrize("state", ["COMPLETING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"])
 def test_a_job_that_stays_in_a_state_which_others_pass_through_is_given_up(submitted, tmp_path, state):
     submitted.says(state)
-    job, bounds = submitted.submit("squeue", ["true"], 60)
+    job, watch = submitted.submit("squeue", ["true"])
     wait(job)
-    assert bounds.why == f"Slurm has reported {state} for 0.5 s"
+    assert watch.why == f"Slurm has reported {state} for 0.5 s"
     assert (tmp_path / "cancelled").exists()
     # ReFrame takes it for ended, and nothing else waits for it again.
     assert job.finished()
-    assert bounds.outlast(lambda: False) is None
-    assert bounds.end(None, tmp_path / "no.err", None) == bounds.why
+    assert watch.outlast(lambda: False) is None
+    assert watch.end(None, tmp_path / "no.err", None) == watch.why
 
 
-def test_a_job_that_ended_without_reframe_seeing_it_is_given_up(submitted):
+def test_a_job_that_ended_without_reframe_seeing_it_is_given_up(submitted, tmp_path):
     submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    (told,) = (path for path in [job.workdir] if path)
-    with open(f"{told}/told", "w") as stream:
-        stream.write("JobId=7 JobState=CANCELLED Restarts=0\n")
+    job, watch = submitted.submit("squeue", ["true"])
+    (tmp_path / "told").write_text("JobId=7 JobState=CANCELLED\n")
     wait(job)
-    assert bounds.why == "Slurm has reported CANCELLED for 0.5 s"
-
-
-def test_a_job_that_the_session_cannot_go_on_without_waits_in_the_queue_for_so_long_only(submitted):
-    submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 60, pending=1.0)
-    wait(job)
-    assert bounds.why == "it had not ended after 1 s (squeue says PENDING)"
+    assert watch.why == "Slurm has reported CANCELLED for 0.5 s"
 
 
 def test_a_job_in_the_queue_is_waited_for(submitted):
     """As long as Slurm answers, and it was not started before: queues are long."""
     submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 0.1)
+    job, watch = submitted.submit("squeue", ["true"])
     end = time.monotonic() + 2
     while time.monotonic() < end:
         job.scheduler.poll(job)
         assert not job.finished()
-    assert bounds.why == ""
+    assert watch.why == ""
 
 
-def test_a_local_job_has_a_limit_and_says_which(submitted, monkeypatch, marker):
-    monkeypatch.setattr(waiting, "TURN", 0.5)
-    job, bounds = submitted.submit("local", [marker], 0.5)
+def test_a_local_job_is_left_alone(submitted):
+    job, watch = submitted.submit("local", ["echo said"])
     wait(job)
-    assert re.fullmatch(
-        r"it takes longer than 1 s: 0 s of its own, and 0 s to wait for others who measure or build on this machine",
-        bounds.why,
-    )
-    assert eventually(lambda: not alive(marker), TURN)
+    assert (watch.why, job.exitcode) == ("", 0)
 
 
-def test_a_local_job_within_its_limit_is_left_alone(submitted):
-    job, bounds = submitted.submit("local", ["echo said"], 60)
-    wait(job)
-    assert (bounds.why, job.exitcode) == ("", 0)
-
-
-def test_slurm_is_not_waited_for_after_the_end_of_a_job_that_it_never_settles(submitted):
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_job_that_slurm_never_settles_is_not_waited_for_after_its_end(submitted, tmp_path, silent):
     submitted.says("COMPLETING")
-    job, _ = submitted.submit("squeue", ["true"], 60)
-    assert waiting.outlast(job, lambda: False) == "COMPLETING"
+    job, _ = submitted.submit("squeue", ["true"])
+    if silent:
+        (tmp_path / "silent").touch()
+        job._exitcode = 1
+    assert waiting.outlast(job, lambda: False) == (None if silent else "COMPLETING")
 
 
 @pytest.mark.parametrize(("state", "late"), [("COMPLETED", True), ("FAILED", False)])
 def test_what_a_job_wrote_may_appear_seconds_after_its_end(submitted, tmp_path, monkeypatch, state, late):
     """On file systems of the network. A job that failed wrote what it wrote."""
     submitted.says(state)
-    job, bounds = submitted.submit("squeue", ["true"], 60)
+    job, watch = submitted.submit("squeue", ["true"])
     record, looks = tmp_path / "rounds.json", []
 
     def complete():
@@ -140,12 +123,12 @@ def test_what_a_job_wrote_may_appear_seconds_after_its_end(submitted, tmp_path, 
             record.touch()
         return record.exists()
 
-    assert bounds.outlast(complete) == state
+    assert watch.outlast(complete) == state
     assert record.exists() == late
     # But not for ever.
     record.unlink(missing_ok=True)
     monkeypatch.setattr(waiting, "LATE", 0.2)
-    assert bounds.outlast(lambda: False) == state
+    assert watch.outlast(lambda: False) == state
 
 
 def test_other_schedulers_are_not_called_slurm(tmp_path):
@@ -161,14 +144,14 @@ def test_other_schedulers_are_not_called_slurm(tmp_path):
     assert waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None) == "it broke"
 
 
-def test_the_bounds_are_the_scheduler_in_all_else(submitted):
+def test_the_watch_are_the_scheduler_in_all_else(submitted):
     submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    assert job.scheduler is bounds
+    job, watch = submitted.submit("squeue", ["true"])
+    assert job.scheduler is watch
     assert job.scheduler.registered_name == "squeue"
     assert schedulers.is_slurm(job)
     with pytest.raises(AttributeError):
-        _ = bounds.no_such_thing
+        _ = watch.no_such_thing
     with pytest.raises(ReframeError):
         write_program(Path("bin/scancel"), "exit 1")
         job.cancel()
