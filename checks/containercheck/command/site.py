@@ -99,7 +99,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         if path.exists():
             present = path.read_text()
             lines = difflib.unified_diff(
-                present.splitlines(keepends=True), text.splitlines(keepends=True), str(path), "what is here now"
+                present.splitlines(keepends=True), text.splitlines(keepends=True), str(path), "the present state"
             )
             print("".join(lines), end="")
             say(f"{path} exists, and was not changed" if present != text else f"{path} is up to date")

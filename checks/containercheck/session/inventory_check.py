@@ -1,6 +1,6 @@
-"""A check of ReFrame's that asks a node of each partition what it has; ``containercheck doctor`` runs it.
+"""A check of ReFrame that prints the facts of a node of each partition; ``containercheck doctor`` runs it.
 
-It is no check of containers, and lies apart from them: ``reframe -c checks/ -r`` does not see it.
+It does not check containers, and ``reframe -c checks/ -r`` does not find it in this directory.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from containercheck.site.sites import Site
 
 @rfm.simple_test
 class Inventory(rfm.RunOnlyRegressionTest):
-    """Runs node/inventory.py, once on each partition: its environments have the same nodes."""
+    """Runs node/inventory.py once on each partition, as all its environments have the same nodes."""
 
-    descr = "What the nodes of a partition have"
+    descr = "Facts of a partition's nodes"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     sourcesdir = None
@@ -49,7 +49,7 @@ class Inventory(rfm.RunOnlyRegressionTest):
 
     @run_before("run")
     def ask(self):
-        """Have the job's first node answer; no launcher is needed for that."""
+        """Run the program on the job's first node, without a launcher."""
         site = Site.of(self.current_partition)
         self.job.launcher = getlauncher("local")()
         self.prerun_cmds = list(node_commands.require_python(site))

@@ -51,7 +51,7 @@ class Scheduler:
     :ivar backend: ReFrame's name.
     :ivar title: name for people.
     :ivar tables: commands that print the tables.
-    :ivar read: function that returns the kinds of nodes from these tables; none if they are no such tables.
+    :ivar read: function that returns the kinds of nodes from these tables; none from any other text.
     :ivar access: option of a job that chooses the partition.
     :ivar gpu_option: option of a job that asks for GPUs, with ReFrame's placeholder; empty where centres differ.
     """

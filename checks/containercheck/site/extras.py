@@ -183,7 +183,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str], where: str, hin
     """
     for name in sorted(set(names) - set(known)):
         near = nearest(name, known)
-        advice = f"did you mean {near!r}?" if near else f"known are {', '.join(sorted(known))}."
+        advice = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}."
         raise SiteError(f"{where}: unknown {name!r}: {advice}{hint}")
 
 

@@ -1,7 +1,7 @@
-"""Facts about a partition from the site file: ReFrame's own keys, and the extras that this library reads.
+"""A partition as one validated value: ReFrame's own keys of the site file, and the extras that this library reads.
 
-The machine that loads the checks need not be like the nodes that run them. It is asked only where jobs run on it
-(ReFrame's local scheduler).
+The nodes that run the checks may differ from the machine that loads them. Only for a local partition, whose jobs run on
+this machine, its own processors and memory are taken.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Site:
 
 @functools.cache
 def _site(partition: SystemPartition) -> Site:
-    """Read a partition: see :meth:`Site.of`."""
+    """Return the value of a partition: see :meth:`Site.of`."""
     where = f"site file, extras of {partition.fullname}: {extras.NAMESPACE}"
     settings = extras.checked(Site, partition.extras.get(extras.NAMESPACE) or {}, where)
     settings.update(_by_check(settings, where))
@@ -197,19 +197,28 @@ def _site(partition: SystemPartition) -> Site:
         named = [name for name in images if not settings.get("own_checks") or extras.nearest(name, known)]
         extras.refuse_unknown(named, known, f"{where}: images", " Images are named by recipe.")
     is_here = partition.scheduler.registered_name == "local"
-    gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
+    # ReFrame gives a partition without a processor an empty description.
+    processor = partition.processor if partition.processor.info else None
+    here = (platform.machine(), usable_processors()) if is_here else (None, None)
     return Site(
-        partition.fullname,
-        is_here,
-        _architecture(partition, is_here),
-        _cores(partition, is_here),
-        gpus,
-        (partition.processor.info and partition.processor.num_cpus_per_core) or 1,
-        None if partition.time_limit is None else typ.Duration(partition.time_limit),
-        _arch(partition),
+        partition=partition.fullname,
+        is_here=is_here,
+        architecture=_architecture(processor.arch) if processor and processor.arch else here[0],
+        cores=processor.num_cores or processor.num_cpus if processor else here[1],
+        gpus=sum(device.num_devices for device in partition.select_devices("gpu")),
+        hardware_threads=(processor and processor.num_cpus_per_core) or 1,
+        time_limit=None if partition.time_limit is None else typ.Duration(partition.time_limit),
+        arch=(processor and processor.arch) or None,
         # Some centres configure Slurm to bind nothing by itself.
         **{"binding": "launcher" if is_here else "cores", **settings},
     )
+
+
+def _architecture(arch: str) -> str:
+    """Return the architecture of a processor, which a site file names by archspec's microarchitecture or otherwise."""
+    from archspec.cpu import TARGETS
+
+    return TARGETS[arch].family.name if arch in TARGETS else arch
 
 
 def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
@@ -231,26 +240,6 @@ def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
         if entry.input and check in given.get("inputs", {}):
             raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}
-
-
-def _arch(partition: SystemPartition) -> str | None:
-    return (partition.processor.info and partition.processor.arch) or None
-
-
-def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
-    arch = _arch(partition)
-    if arch is None:
-        return platform.machine() if is_here else None
-    # ReFrame's processor.arch may be archspec's name of a microarchitecture, or any other text.
-    from archspec.cpu import TARGETS
-
-    return TARGETS[arch].family.name if arch in TARGETS else arch
-
-
-def _cores(partition: SystemPartition, is_here: bool) -> int | None:
-    if partition.processor.info:
-        return partition.processor.num_cores or partition.processor.num_cpus
-    return usable_processors() if is_here else None
 
 
 def usable_processors(root: Path = Path("/")) -> int:

@@ -124,7 +124,7 @@ def refusal(partition, beside=None, **extras):
 
 def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
     assert "unknown 'max_node': did you mean 'max_nodes'?" in refusal(partition, max_node=4)
-    assert "unknown 'gpu_queue': known are binding, " in refusal(partition, gpu_queue="x")
+    assert "unknown 'gpu_queue': there are binding, " in refusal(partition, gpu_queue="x")
 
 
 def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
@@ -159,7 +159,7 @@ def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
         ({"inputs": {"Gromacs": "/a"}}, "inputs: unknown 'Gromacs': did you mean 'GROMACS'?"),
         ({"images": {"HPCC": "a.sif"}}, "images: unknown 'HPCC': did you mean 'hpcc'? Images are named by recipe."),
         ({"images": {"QuantumEspresso": "a"}}, "unknown 'QuantumEspresso': did you mean 'espresso'?"),
-        ({"images": {"xyzzy": "a"}}, "images: unknown 'xyzzy': known are btmz, "),
+        ({"images": {"xyzzy": "a"}}, "images: unknown 'xyzzy': there are btmz, "),
         ({"images": {"hpccc": "a"}, "own_checks": ["MyCode"]}, "images: unknown 'hpccc': did you mean 'hpcc'?"),
         ({"tolerances": {"StatUp": {}}}, "tolerances: unknown 'StatUp': did you mean 'StartUp'?"),
         (
