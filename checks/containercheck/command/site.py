@@ -64,6 +64,7 @@ class Partition:
     :ivar launcher: ReFrame's name of the launcher.
     :ivar kind: kind of its nodes; None for this machine.
     :ivar access: options of its jobs.
+    :ivar is_mixed: whether these options also allow nodes of other kinds.
     :ivar processor: ReFrame's description of a node's processor.
     :ivar gpu_option: option that asks for GPUs.
     :ivar platforms: container runtimes, as ReFrame's ``container_platforms``.
@@ -77,6 +78,7 @@ class Partition:
     launcher: str
     kind: NodeKind | None = None
     access: Sequence[str] = ()
+    is_mixed: bool = False
     processor: Mapping[str, Any] = field(default_factory=dict)
     gpu_option: str = ""
     platforms: Sequence[Mapping[str, Any]] = ()
@@ -195,11 +197,9 @@ def _of_kind(
     kind: NodeKind, cluster: Cluster, facts: Surroundings, runtimes: Mapping[str, str], max_pending_time: str
 ) -> Partition:
     """Return the partition whose nodes are of one kind, from the scheduler, completed by the answer of a job."""
-    name, access = cluster.name(kind), cluster.access(kind)
+    name = cluster.name(kind)
     answer = facts.answers.get(name, Answer(name, False, problem=facts.unasked))
     node = answer.facts
-    if node and not kind.gpus:
-        kind = replace(kind, gpus=len(node["gpus"]), gpu_type="gpu")
     memory = kind.memory or (node["processor"]["memory"] >> 20 if node else 0)
     extras: dict[str, Any] = {"max_nodes": kind.nodes, **({"memory_per_node": memory << 20} if memory else {})}
     if max_pending_time:
@@ -214,14 +214,15 @@ def _of_kind(
         name,
         cluster.backend,
         "srun" if by_srun else "mpirun",
-        kind,
-        access,
-        _processor(kind, node),
-        cluster.scheduler.gpu_option,
-        _platforms(node or facts.here, runtimes),
-        extras,
-        bool(node and node["mpi"]),
-        f"a job on {node['host']['name']}" if node else f"no job ({answer.problem})",
+        kind=replace(kind, gpus=len(node["gpus"]), gpu_type="gpu") if node and not kind.gpus else kind,
+        access=cluster.access(kind),
+        is_mixed=cluster.is_mixed(kind),
+        processor=_processor(kind, node),
+        gpu_option=cluster.scheduler.gpu_option,
+        platforms=_platforms(node or facts.here, runtimes),
+        extras=extras,
+        has_mpi=bool(node and node["mpi"]),
+        origin=f"a job on {node['host']['name']}" if node else f"no job ({answer.problem})",
     )
 
 

@@ -77,7 +77,7 @@ def read_slurm(table: str) -> list[NodeKind]:
         if len(fields) == 10 and fields[-1] == "up":
             partition, node, *shape, resources, features, limit, _ = fields
             # sinfo writes a plus after a number where nodes differ.
-            sockets, cores, threads, memory = (int(text.rstrip("+")) for text in shape)
+            sockets, cores, threads, memory = (int(re.sub(r"\D", "", text) or 0) for text in shape)
             gpu_type, gpus = gpus_of(resources)
             kind = NodeKind(
                 partition,
@@ -115,9 +115,9 @@ def read_pbs(nodes: str, queues: str) -> list[NodeKind]:
         if not int(resources.get("ncpus", 0)):
             # A host whose sockets are listed as nodes has no processors of its own.
             continue
-        named = node.get("queue") or resources.get("Qlist", "")
-        names = set(named.split(",") if isinstance(named, str) else named)
-        for queue in names & limits.keys() or limits:
+        listed = resources.get("Qlist", "")
+        named = limits.keys() & set(listed.split(",") if isinstance(listed, str) else listed)
+        for queue in limits.keys() & {node["queue"]} if node.get("queue") else named or limits:
             # n1[0] is a part of the host n1.
             served.setdefault(queue, set()).add(name.partition("[")[0])
     return [NodeKind(queue, len(served[queue]), limit) for queue, limit in limits.items() if queue in served]
@@ -139,10 +139,10 @@ def read_grid_engine(table: str) -> list[NodeKind]:
 
 def read_flux(table: str) -> list[NodeKind]:
     """Return the nodes of each queue of Flux; without queues of one that is called ``default``."""
-    rows = [line.split("|") for line in table.splitlines() if re.fullmatch(r"[^|]*\|\d+\|\d+\|\d+", line)]
+    rows = [line.split("|") for line in table.splitlines() if re.fullmatch(r"[^|]*\|\d+\|\d+", line)]
     return [
         NodeKind(queue, int(nodes), gpus=int(gpus) // int(nodes))
-        for queues, nodes, _, gpus in rows
+        for queues, nodes, gpus in rows
         if int(nodes)
         for queue in (queues.strip() or "default").split(",")
     ]
@@ -171,7 +171,7 @@ SCHEDULERS = (
     Scheduler(
         "flux",
         "Flux",
-        (("flux", "resource", "list", "-s", "all", "-no", "{queue}|{nnodes}|{ncores}|{ngpus}"),),
+        (("flux", "resource", "list", "-s", "all", "-no", "{queue}|{nnodes}|{ngpus}"),),
         read_flux,
         "--queue={}",
     ),
@@ -198,6 +198,12 @@ class Cluster:
         others = [other for other in self.kinds if other.partition == kind.partition and other != kind]
         taken = {feature for other in others for feature in other.features}
         return next((feature for feature in kind.features if others and feature not in taken), "")
+
+    def is_mixed(self, kind: NodeKind) -> bool:
+        """Return whether jobs for nodes of a kind may get others of their partition."""
+        return len([other for other in self.kinds if other.partition == kind.partition]) > 1 and not self.feature_of(
+            kind
+        )
 
     def access(self, kind: NodeKind) -> list[str]:
         """Return the options with which a job gets onto nodes of a kind, as a site file has them."""

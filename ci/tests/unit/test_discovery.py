@@ -64,6 +64,11 @@ def test_the_queues_of_pbs_with_the_nodes_that_serve_them():
     ]
 
 
+def test_a_node_of_a_closed_queue_of_pbs_serves_no_other():
+    nodes = saved("pbs-nodes.json").replace('"queue":"gpu"', '"queue":"closed"')
+    assert [kind.partition for kind in discovery.read_pbs(nodes, saved("pbs-queues.json"))] == ["normal"]
+
+
 def test_the_queues_of_grid_engine_without_hosts_whose_daemon_does_not_answer():
     table = saved("gridengine-qhost.txt")
     (kind,) = discovery.read_grid_engine(table)
@@ -74,7 +79,7 @@ def test_the_queues_of_grid_engine_without_hosts_whose_daemon_does_not_answer():
 def test_the_queues_of_flux():
     kinds = discovery.read_flux(saved("flux-queues.txt"))
     assert [(kind.partition, kind.nodes, kind.gpus) for kind in kinds] == [("batch", 3, 8), ("debug", 1, 8)]
-    without = cluster("flux", "|16|64|0\n")
+    without = cluster("flux", "|16|0\n")
     assert [(without.name(kind), without.access(kind)) for kind in without.kinds] == [("default", [])]
 
 
@@ -141,6 +146,7 @@ def test_reframe_reads_the_file_of_a_cluster(slurm, tmp_path):
     assert gpu["processor"] == {"num_cpus": 128, "num_cpus_per_core": 2, "num_cpus_per_socket": 64, "num_sockets": 2}
     assert gpu["extras"]["containercheck"] == {"max_nodes": 1, "memory_per_node": 512000 << 20}
     assert 'Complete it with "arch", as no job (--no-jobs) reported it' in file.read_text()
+    assert "Other nodes of compute differ: add a --constraint for these." in file.read_text()
     command = [sys.executable, "-m", "reframe.frontend.cli", "-C", str(file), "--system=volta"]
     shown = subprocess.run([*command, "--show-config=systems/0/name"], capture_output=True, text=True, timeout=120)
     assert shown.returncode == 0, shown.stdout + shown.stderr
@@ -224,7 +230,7 @@ def test_the_parallel_environment_of_grid_engine_is_named_or_left_to_the_person(
 
 def test_the_answer_of_a_job_completes_the_file(tmp_path):
     answers = {"default": Answer("volta:default", False, NODE)}
-    content, text = configuration_of(tmp_path, cluster("flux", "|16|64|0\n"), answers=answers)
+    content, text = configuration_of(tmp_path, cluster("flux", "|16|0\n"), answers=answers)
     (part,) = content["systems"][0]["partitions"]
     shape = {"num_cpus": 96, "num_cpus_per_core": 2, "num_cpus_per_socket": 48, "num_sockets": 2}
     assert part["processor"] == {"arch": "aarch64", **shape}
