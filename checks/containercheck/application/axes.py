@@ -7,7 +7,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.node import contract
-from containercheck.site import hosts, node_commands, sites
+from containercheck.site import node_commands, sites
 
 #: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
@@ -81,7 +81,7 @@ class ReleaseOfImage(RegressionTestPlugin):
     """Adds the Debian release of the image to a check: how an image works on older and newer hosts."""
 
     #: ``fitting`` for the release that suits the partition's hosts (see site/hosts.py), or a code name.
-    image_release = parameter(["fitting", *hosts.RELEASES], loggable=True)
+    image_release = parameter(["fitting", *sites.RELEASES], loggable=True)
 
     @run_after("init")
     def choose_release(self):

@@ -22,13 +22,10 @@ from reframe.utility import osext
 
 from containercheck.node import mpi, texts
 from containercheck.site import schedulers, waiting
-from containercheck.site.sites import Site
+from containercheck.site.sites import RELEASES, Site
 
 Version = tuple[int, int]
 
-#: Releases of Debian from which images may be built, with their C library, the oldest first. The versions are those of
-#: the archives (packages.debian.org) in November 2026.
-RELEASES: dict[str, Version] = {"bookworm": (2, 36), "trixie": (2, 41)}
 #: Command that prints the version of the C library: "glibc 2.36", or nothing for another library.
 QUESTION = "getconf GNU_LIBC_VERSION"
 #: Command that prints the names of the MPI libraries that the loader finds.

@@ -30,6 +30,9 @@ from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteE
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Advice for a check of the site's own that is not on this session's search path.
 _OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
+#: Releases of Debian from which images may be built, with the version of their C library, the oldest first, as in the
+#: archives (packages.debian.org) in November 2026.
+RELEASES = {"bookworm": (2, 36), "trixie": (2, 41)}
 #: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
 BINDINGS = ("cores", "none", "launcher")
 
@@ -85,7 +88,7 @@ class Site:
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
     image_mirror: str | None = extra(str)
-    release: str | None = extra(str)
+    release: str | None = extra(str, choices=RELEASES)
     inputs: dict[str, str] | None = extra(typ.Dict[str, str])
     tolerances: dict[str, dict[str, float]] | None = extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
     software: dict[str, Software] | None = extra(typ.Dict[str, dict])

@@ -17,7 +17,7 @@ from containercheck.node.job import launch
 from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands
-from containercheck.site.sites import Site, path_of
+from containercheck.site.sites import RELEASES, Site, path_of
 from containercheck.software import spack
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
@@ -167,13 +167,12 @@ def _on_each_node(wanted: Wanted) -> list[str]:
 
 def _release(wanted: Wanted, site: Site) -> str:
     """Return the image's release of Debian: the requested one, the site's, or the one that fits its hosts."""
-    release = wanted.release or site.release
-    if release and release not in hosts.RELEASES:
-        raise ReframeError(f"release is {release!r}, and must be one of {', '.join(hosts.RELEASES)}")
-    if release:
+    if wanted.release and wanted.release not in RELEASES:
+        raise ReframeError(f"release is {wanted.release!r}, and must be one of {', '.join(RELEASES)}")
+    if release := wanted.release or site.release:
         return release
     if wanted.dry and not site.is_here:
-        return [*hosts.RELEASES][0]
+        return [*RELEASES][0]
     try:
         return hosts.release_for(hosts.libc_of(site))
     except hosts.UnseenError as error:
@@ -181,7 +180,7 @@ def _release(wanted: Wanted, site: Site) -> str:
     except hosts.UnknownError as error:
         raise ReframeError(
             f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "
-            f"{', '.join(hosts.RELEASES)}, in the site's extras, release"
+            f"{', '.join(RELEASES)}, in the site's extras, release"
         ) from None
 
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import REPOSITORY, findings_of, record_of, run_of, write_commands
 from containercheck.node.job import launch, rank_trial
 from containercheck.node.verdict.findings import provenance
-from containercheck.site import hosts
+from containercheck.site import sites
 from hypothesis import given
 from hypothesis import strategies as st
 from saved import OUTPUTS
@@ -180,7 +180,7 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("host", RELEASES)
-@pytest.mark.parametrize("image", hosts.RELEASES)
+@pytest.mark.parametrize("image", sites.RELEASES)
 def test_what_is_tried_on_each_host_with_each_image(host, image):
     (host_mpi, host_pmix), (image_mpi, image_pmix) = RELEASES[host], RELEASES[image]
     seen = rank_trial.Seen(1, [], f"Open MPI v{image_mpi}", image_pmix, host_pmix, "abort")

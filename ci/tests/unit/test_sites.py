@@ -167,6 +167,7 @@ def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
             "the input of GROMACS is named in inputs and in software: leave one out",
         ),
         ({"image_launcher": "sruun"}, "image_launcher: no such launcher: 'sruun'"),
+        ({"release": "etch"}, "release is 'etch', and must be one of bookworm, trixie"),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
         (
             {"software": {"PACE3D": {"patterns": {"LUPS": r"^rate \S+"}}}},
