@@ -154,7 +154,9 @@ def text_of(facts: Surroundings, max_pending_time: str = "") -> str:
         launcher = "mpirun" if facts.here["mpi"] else "local"
         platforms = _platforms(facts.here, runtimes)
         partitions = [
-            Partition("default", "local", launcher, platforms=platforms, has_mpi=bool(facts.here["mpi"]), origin="here")
+            Partition(
+                "default", "local", launcher, platforms=platforms, has_mpi=bool(facts.here["mpi"]), origin="this host"
+            )
         ]
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent),

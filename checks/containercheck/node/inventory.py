@@ -134,7 +134,7 @@ def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
     :param commands: commands to look for; by default those of all runtimes of the library.
     """
     runtimes_here = []
-    for command in commands or [runtime.command for runtime in container_runtimes.RUNTIMES]:
+    for command in commands or dict.fromkeys(runtime.command for runtime in container_runtimes.RUNTIMES):
         path = shutil.which(command)
         if not path:
             continue
