@@ -57,23 +57,61 @@ CORE_PEAK = Size(0.1, 1000, "GFLOPS", "51.2 for 16 operations at 3.2 GHz")
 PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
 
 
-def extra(
-    kind: Any,
-    default: Any = None,
-    size: Size | None = None,
-    choices: Collection[str] = (),
-    read: Callable[[Any], Any] | None = None,
-) -> Any:
+@dataclass(frozen=True)
+class Extra:
+    """The declaration of an extra.
+
+    :ivar kind: type of the value; one of ReFrame's for a list or dictionary of something.
+    :ivar size: range of a number; None for any number.
+    :ivar choices: the only values; empty for any.
+    :ivar read: function that raises an error if it cannot read the value.
+    """
+
+    kind: Any
+    size: Size | None = None
+    choices: Collection[str] = ()
+    read: Callable[[Any], Any] | None = None
+
+    def require(self, value: Any, where: str) -> None:
+        """Check a value.
+
+        :param where: place in the site file, for the message.
+        :raises SiteError: the value is of the wrong type, or not plausible.
+        """
+        if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
+            name = getattr(self.kind, "__name__", str(self.kind))
+            raise SiteError(f"{where} is {value!r}, and must be of the type {name}")
+        if self.size and not self.size.lowest <= value <= self.size.highest:
+            unit, example = self.size.unit, self.size.example
+            raise SiteError(f"{where} is {value} {unit}, which is not plausible: write {example}")
+        if self.choices and value not in self.choices:
+            raise SiteError(f"{where} is {value!r}, and must be one of {', '.join(self.choices)}")
+        try:
+            if self.read:
+                self.read(value)
+        except (ValueError, ReframeError) as error:
+            raise SiteError(f"{where}: {error}") from None
+
+
+def extra(kind: Any, default: Any = None, **facts: Any) -> Any:
     """Return a field of a dataclass whose value the site file may set.
 
-    :param kind: type of the value; one of ReFrame's for a list or dictionary of something.
     :param default: default value; ``list`` or ``dict`` for an empty one.
-    :param size: range of a number.
-    :param choices: the only values; empty for any.
-    :param read: function that raises an error if it cannot read the value.
+    :param facts: further values of :class:`Extra`.
     """
     default_argument = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(metadata={"type": kind, "size": size, "choices": choices, "read": read}, **default_argument)
+    return field(metadata={NAMESPACE: Extra(kind, **facts)}, **default_argument)
+
+
+def read_duration(text: str) -> None:
+    """Check that ReFrame can read a duration.
+
+    :raises ValueError: it cannot.
+    """
+    try:
+        typ.Duration(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a duration: write '12h', or '1d6h'") from None
 
 
 def _read_patterns(patterns: Mapping[str, str]) -> None:
@@ -138,9 +176,9 @@ def bound(binds: Iterable[str]) -> list[tuple[str, str]]:
     return [(source, target or source) for source, _, target in (bind.partition(":") for bind in binds)]
 
 
-def declared(declaration: type) -> dict[str, Mapping[str, Any]]:
-    """Return the fields of a dataclass that are made by :func:`extra`: their metadata, by name."""
-    return {member.name: member.metadata for member in fields(declaration) if "type" in member.metadata}
+def declared(declaration: type) -> dict[str, Extra]:
+    """Return the extras among the fields of a dataclass, by name."""
+    return {member.name: member.metadata[NAMESPACE] for member in fields(declaration) if NAMESPACE in member.metadata}
 
 
 def checked(declaration: type, settings: object, where: str) -> dict[str, Any]:
@@ -156,21 +194,7 @@ def checked(declaration: type, settings: object, where: str) -> dict[str, Any]:
     refuse_unknown(settings, known, where)
     values = {name: value for name, value in settings.items() if value is not None}
     for name, value in values.items():
-        facts = known[name]
-        kind, size = facts["type"], facts["size"]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise SiteError(
-                f"{where}: {name} is {value!r}, and must be of the type {getattr(kind, '__name__', str(kind))}"
-            )
-        if size and not size.lowest <= value <= size.highest:
-            raise SiteError(f"{where}: {name} is {value} {size.unit}, which is not plausible: write {size.example}")
-        if facts["choices"] and value not in facts["choices"]:
-            raise SiteError(f"{where}: {name} is {value!r}, and must be one of {', '.join(facts['choices'])}")
-        try:
-            if facts["read"]:
-                facts["read"](value)
-        except (ValueError, ReframeError) as error:
-            raise SiteError(f"{where}: {name}: {error}") from None
+        known[name].require(value, f"{where}: {name}")
     return values
 
 

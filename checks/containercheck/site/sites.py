@@ -64,12 +64,12 @@ class Site:
     hardware_threads: int = 1
     time_limit: float | None = None
     arch: str | None = None
-    max_nodes: int = extra(int, 1, NODE_COUNT)
+    max_nodes: int = extra(int, 1, size=NODE_COUNT)
     node_counts: list[int] = extra(typ.List[int], list)
     core_counts: list[int] = extra(typ.List[int], list)
     memory_per_node: int | None = extra(int, size=NODE_MEMORY)
     peak_per_core: float | None = extra(numbers.Real, size=CORE_PEAK)
-    max_pending_time: str | None = extra(str, read=typ.Duration)
+    max_pending_time: str | None = extra(str, read=extras.read_duration)
     exclusive: bool = extra(bool, True)
     machine_lock: bool | None = extra(bool)
     parallel_environment: str | None = extra(str)
