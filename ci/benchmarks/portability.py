@@ -3,7 +3,7 @@
     ci/benchmark portability [arguments for ReFrame]
     ci/fresh-machine trixie ci/benchmark portability
 
-runs four applications, integrated and generic, in an image of each release (checks/containercheck/site/releases.py),
+runs four applications, integrated and generic, in an image of each release (checks/containercheck/site/sites.py),
 and prints for each by how much one figure is worse than bare, or why it does not run. Below the table: how ranks were
 started where not by the launcher alone, and the reasons. Exit status 0, whatever runs; 1 where nothing could be tried.
 """
@@ -34,8 +34,8 @@ VARIANTS = ("integrated", "generic")
 
 def releases_of_images() -> list[str]:
     """Return the code names of the releases for images, from the source text, which needs no ReFrame."""
-    text = (CHECKS / "containercheck" / "site/releases.py").read_text()
-    return re.findall(r'Release\("(\w+)".*image=True\)', text)
+    text = (CHECKS / "containercheck" / "site/sites.py").read_text()
+    return re.findall(r'"(\w+)": \(2, \d+\)', text)
 
 
 def host() -> str:

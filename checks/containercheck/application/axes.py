@@ -8,7 +8,7 @@ import secrets
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
-from containercheck.site import node_commands, releases, sites
+from containercheck.site import node_commands, sites
 
 #: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
@@ -82,8 +82,8 @@ class FilePlacement(RegressionTestPlugin):
 class ReleaseOfImage(RegressionTestPlugin):
     """Add the Debian release of the image to a check: how an image works on older and newer hosts."""
 
-    #: ``fitting`` for the release that suits the partition's hosts (see site/releases.py), or a code name.
-    image_release = parameter(["fitting", *releases.IMAGES], loggable=True)
+    #: ``fitting`` for the release that suits the partition's hosts (see site/hosts.py), or a code name.
+    image_release = parameter(["fitting", *sites.RELEASES], loggable=True)
 
     @run_after("init")
     def choose_release(self) -> None:

@@ -135,7 +135,7 @@ class ApplicationFacts(rfm.RegressionTest):
 
     #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
     mpi_times = variable(typ.Bool, value=False, loggable=True)
-    #: Code name of the Debian that the image is built from; empty for the site's choice (site/releases.py).
+    #: Code name of the Debian that the image is built from; empty for the site's choice (site/hosts.py).
     release = variable(str, value="")
     #: Directory on the node to which the image is copied for the job; by default it is not copied.
     image_directory = variable(str, value="")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
@@ -76,7 +75,7 @@ def _unknown(of: Any, variable: str, problem: str) -> str:
     public = [name for name, _ in of.var_space.items() if not name.startswith("_")]
     near = difflib.get_close_matches(variable, public, 1)
     for place, kind in ((f"software: {of.__name__}: ", Software), ("", Site)):
-        if variable in (field.name for field in fields(kind) if "type" in field.metadata):
+        if variable in extras.declared(kind):
             return f"{problem} {variable}; in the site file it is extras: {extras.NAMESPACE}: {place}{variable}"
     hint = f"did you mean {near[0]}?" if near else f"reframe --describe -n {of.__name__} lists them"
     return f"{problem} {variable}: {hint}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from containercheck.results import earlier_rounds
 from containercheck.results.row import SCHEMA, VERSION
 from containercheck.sides import commands, launchers, rounds
 from containercheck.sides.sides import Needs, Side
-from containercheck.site import schedulers, sites, slurm, waiting
+from containercheck.site import schedulers, sites, waiting
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -107,7 +106,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("setup")
     def prepare(self) -> None:
         """Lay out the ranks and find the software, or skip with the reason why not."""
-        schedulers.leave_allocation(self.job, os.environ)
+        schedulers.leave_outer_job()
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         site_software = self.site.software_of(type(self).__name__)
@@ -122,7 +121,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # The build of an image needs the runtime's modules too.
         self._load(self.prepared.runtime_needs)
         self.build_with(self.prepared.provision)
-        # ReFrame cancels a job that waits longer, without an error of its own; slurm.end_of_job reports it.
+        # ReFrame cancels a job that waits longer, without an error of its own; waiting.end_of_job reports it.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _take_over(self, site_software: Software) -> Software:
@@ -180,10 +179,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.layout.require_here(self.site)
         self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
         allowed = self._allowed()
-        at_most = self.time_limit or allowed.at_most
-        bounds = waiting.Bounds(self.job, at_most)
-        if not self.site.is_here:
-            self.time_limit = at_most
+        watch = waiting.Watch(self.job)
+        # A job on this machine may wait for its turn before it begins.
+        turn = waiting.TURN if self.site.is_here else 0.0
+        self.time_limit = self.time_limit or allowed.at_most + turn
         self._require_nodes()
         needs = launchers.runtime_needs(self.current_partition, self.runtime)
         provision = software.provide(self.wanted_software(site_software, needs), self.site)
@@ -192,7 +191,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             program=provision.program or self.executable,
             program_in_image=program_in_image + self.program_suffix,
             allowance=allowed,
-            bounds=bounds,
+            watch=watch,
             runtime_needs=needs,
             provision=provision,
         )
@@ -270,7 +269,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _require_nodes(self) -> None:
         """Fail where the job would wait for nodes that are down, so that other partitions go on."""
-        problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
+        problem = "" if self.is_dry_run() else schedulers.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
 
@@ -373,7 +372,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def outlast_scheduler(self) -> None:
         """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
         stagedir = Path(self.stagedir)
-        state = self.prepared.bounds.outlast(lambda: self.is_dry_run() or Record.read(stagedir).complete)
+        state = self.prepared.watch.outlast(lambda: self.is_dry_run() or Record.read(stagedir).complete)
         self.finished = Finished(state, Record.read(stagedir))
 
     @sanity_function
@@ -393,7 +392,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             is_broken = self.contained and Path(self.stagedir, contract.UNPREPARED).exists()
             raise SanityError(reason) if is_broken else NotMeasured(reason)
         self._take_results(record)
-        early = record.early_end(slurm.met_limit(self.finished.state))
+        early = record.early_end(waiting.met_limit(self.finished.state))
         duet = [rounds.duet_note(self.figures)] if self.is_duet else []
         self.notes = [*duet, *early, *verdict.get("notes", ())]
         problems = list(verdict.get("problems", ()))
@@ -403,7 +402,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             end = f"the job ended before all rounds were done {runs}: {self._end_of_job()}"
             raise NotMeasured("\n".join([texts.first([end, *problems], 4), *explained]))
         if problems:
-            lost = slurm.lost_node(self.job)
+            lost = waiting.lost_node(self.job)
             problems = [f"the job lost a node: {lost}", *problems] if lost else problems
             raise SanityError("\n".join([texts.first(problems, 4), *explained]))
         return True
@@ -417,7 +416,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _end_of_job(self) -> str:
         """Return why the job ended early."""
         stderr = Path(self.stagedir, self.stderr.evaluate())
-        return self.prepared.bounds.end(self.finished.state, stderr, self.max_pending_time)
+        return self.prepared.watch.end(self.finished.state, stderr, self.max_pending_time)
 
     def _take_results(self, record: Record) -> None:
         """Take the values that the report keeps from the record."""

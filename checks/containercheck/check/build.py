@@ -19,7 +19,7 @@ from containercheck.application.interface import ApplicationFacts
 from containercheck.check.phases import Prepared
 from containercheck.node import contract, variables
 from containercheck.sides.sides import Needs
-from containercheck.site import node_commands, schedulers, slurm, waiting
+from containercheck.site import node_commands, schedulers, waiting
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout
 from containercheck.site.node_commands import CacheCommand
@@ -81,7 +81,7 @@ class BuiltCheck(ApplicationFacts):
             portable=self.variant == "generic",
             unpacked=self.unpacked,
             nodes=self.num_nodes,
-            each_node=slurm.is_slurm(self.job),
+            each_node=schedulers.is_slurm(self.job),
             copied=bool(self.image_directory),
             runtime_modules=runtime_needs.modules,
             release=self.release,
@@ -148,10 +148,8 @@ class BuiltCheck(ApplicationFacts):
         stagedir, ended = Path(self.stagedir), ""
         stderr, finished = self.build_stderr.evaluate(), (stagedir / contract.BUILD_STATUS).exists
         if not self.build_locally and not finished():
-            state = slurm.outlast(self.build_job, finished) if slurm.is_slurm(self.build_job) else None
-            if state in ("COMPLETED", None):
-                waiting.appears(stagedir / contract.BUILD_STATUS)
-            ended = slurm.end_of_job(self.build_job, state, stagedir / stderr, self.max_pending_time)
+            state = waiting.outlast(self.build_job, finished)
+            ended = waiting.end_of_job(self.build_job, state, stagedir / stderr, self.max_pending_time)
         try:
             software.require_built(stagedir, stderr, ended)
         except software.Unavailable as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from containercheck.application.allowance import Allowance
 from containercheck.sides.sides import Needs
 from containercheck.site.extras import Software
-from containercheck.site.waiting import Bounds
+from containercheck.site.waiting import Watch
 from containercheck.software import Provision
 from containercheck.verdict.record import Record
 
@@ -20,7 +20,7 @@ class Prepared:
     :ivar program: the bare program's command in the job.
     :ivar program_in_image: the program in the image.
     :ivar allowance: time and node-hours of the job.
-    :ivar bounds: limits on how long the job may wait and run.
+    :ivar watch: watch over the job until its end.
     :ivar runtime_needs: modules and variables of the container runtime.
     :ivar provision: software, image and published input, and the commands that make them available.
     """
@@ -29,7 +29,7 @@ class Prepared:
     program: str
     program_in_image: str
     allowance: Allowance
-    bounds: Bounds
+    watch: Watch
     runtime_needs: Needs
     provision: Provision
 

@@ -1,14 +1,14 @@
-"""Tells what this system has, which checks will run on it, and what the others lack. Changes nothing.
+"""Print the facts of a system, the checks that will run on it, and what the others lack; change nothing.
 
-What nodes have is asked in a job each; which checks will run is what ReFrame says in a dry run.
+A job asks a node of each partition; a dry run of ReFrame finds the checks that will run.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,14 @@ from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
-#: Indent of what belongs to the line above it.
+#: Indent of lines that belong to the line above them.
 _INDENT = "  "
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print it, and return the exit status."""
+    """Print the facts and the checks, and return the exit status."""
     speak_as("doctor")
-    known, arguments, _ = parsed("doctor", argv)
+    options, arguments, _ = parsed("doctor", argv)
     with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
@@ -51,45 +51,68 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         if relay.stopped_by:
             say(f"stopped by {relay.stopped_by}")
             return 1
-    cases = with_runtimes(answers, cases)
-    print(json.dumps(as_json(answers, cases), indent=2) if known.json else "\n".join(lines(answers, cases)))
-    return 0 if can_compare(known_of(answers, cases)[0]) else 1
+    outlook = Outlook.of(answers, cases)
+    print(json.dumps(as_json(answers, outlook), indent=2) if options.json else "\n".join(lines(answers, outlook)))
+    return 0 if outlook.compares else 1
 
 
-def known_of(answers: Sequence[Answer], cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
-    """Return the cases of which it is known whether they will run, and those of nodes that could not be asked."""
-    unasked = {answer.partition.rpartition(":")[2] for answer in answers if answer.problem}
+@dataclass(frozen=True)
+class Outlook:
+    """The cases by what will become of them.
 
-    def is_known(case: Case) -> bool:
-        return case.partition not in unasked or case.result == "skip" or bool(selections.failure(case))
+    :ivar run: cases that will run.
+    :ivar failing: cases that will fail as they are.
+    :ivar skipped: cases that will be skipped.
+    :ivar unknown: cases of partitions whose nodes could not be asked.
+    """
 
-    return [case for case in cases if is_known(case)], [case for case in cases if not is_known(case)]
+    run: Sequence[Case]
+    failing: Sequence[Case]
+    skipped: Sequence[Case]
+    unknown: Sequence[Case]
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer], cases: Iterable[Case]) -> Outlook:
+        """Return the outlook of a dry run's cases, which does not see that nodes lack all runtimes of the site's file.
+
+        :param answers: answers of the nodes.
+        """
+        lacking = {_partition(answer): _lacks(answer) for answer in answers}
+        unasked = {_partition(answer) for answer in answers if answer.problem}
+
+        def seen(case: Case) -> Case:
+            lacks = lacking.get(case.partition) if case.variant != "bare" else ""
+            return replace(case, result="skip", reason=lacks) if lacks else case
+
+        by_fate: dict[str, list[Case]] = {"run": [], "failing": [], "skipped": [], "unknown": []}
+        for case in map(seen, cases):
+            fate = "failing" if selections.failure(case) else "unknown" if case.partition in unasked else "run"
+            by_fate["skipped" if case.result == "skip" else fate].append(case)
+        return cls(**by_fate)
+
+    @property
+    def compares(self) -> bool:
+        """Return whether any container will be compared with bare metal."""
+        return any(case.variant != "bare" for case in self.run)
 
 
-def with_runtimes(answers: Sequence[Answer], cases: Sequence[Case]) -> list[Case]:
-    """Return the cases as they will end: a dry run does not see that nodes lack all runtimes of the site's file."""
-    missing = {}
-    for answer in answers:
-        problems = [] if answer.problem else machine.missing_platforms(answer.facts, answer.platforms)
-        if answer.platforms and len(problems) == len(answer.platforms):
-            # All nodes of a partition are alike, and what several partitions lack is one reason.
-            lacks = problems[0].replace(answer.facts["host"]["name"], answer.partition)
-            missing[answer.partition.rpartition(":")[2]] = lacks
-
-    def ending(case: Case) -> Case:
-        lacks = missing.get(case.partition) if case.variant != "bare" else None
-        return replace(case, result="skip", reason=lacks) if lacks else case
-
-    return [ending(case) for case in cases]
+def _partition(answer: Answer) -> str:
+    """Return the name of a partition without the system's, as cases have it."""
+    return answer.partition.rpartition(":")[2]
 
 
-def can_compare(cases: Sequence[Case]) -> bool:
-    """Tell whether any container will be compared with bare: that is the library's main job."""
-    return any(case.variant != "bare" and not selections.failure(case) for case in selections.ran(cases))
+def _lacks(answer: Answer) -> str:
+    """Return that the nodes lack all runtimes of the site's file; empty where they have one, or did not answer."""
+    if answer.problem:
+        return ""
+    problems = machine.missing_platforms(answer.facts, answer.platforms)
+    # All nodes of a partition are alike, and a lack of several partitions is one reason.
+    is_lacking = answer.platforms and len(problems) == len(answer.platforms)
+    return problems[0].replace(answer.facts["host"]["name"], answer.partition) if is_lacking else ""
 
 
-def lines(answers: Sequence[Answer], cases: Sequence[Case]) -> list[str]:
-    """Return what is printed."""
+def lines(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
+    """Return the lines for a person: the facts of each partition, and the cases."""
     printed = [f"containercheck {command_line.version()}, ReFrame {reframe.VERSION}"]
     shown: dict[str, str] = {}
     for answer in answers:
@@ -105,49 +128,46 @@ def lines(answers: Sequence[Answer], cases: Sequence[Case]) -> list[str]:
         printed += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
         problems = [*machine.problems(answer.facts), *machine.missing_platforms(answer.facts, answer.platforms)]
         printed += [f"{_INDENT}! {problem}" for problem in problems]
-    return [*printed, "", *_of_cases(answers, cases)]
+    return [*printed, "", *_of_cases(answers, outlook)]
 
 
-def _of_cases(answers: Sequence[Answer], all_cases: Sequence[Case]) -> list[str]:
-    """Return which cases will run, and why the others will not."""
-    cases, unknown = known_of(answers, all_cases)
-    run = [case for case in selections.ran(cases) if not selections.failure(case)]
-    failed = [case for case in selections.ran(cases) if selections.failure(case)]
-    reasons = skipped.by_reason(cases)
+def _of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
+    """Return the lines about cases: the number that will run, and the reasons of the others."""
+    run, unknown = outlook.run, outlook.unknown
+    total = sum(map(len, (run, outlook.failing, outlook.skipped, unknown)))
     names = ", ".join(sorted({case.application for case in run}))
-    printed = [f"{len(run) or 'none'} of {len(all_cases)} cases will run{': ' if run else ''}{names}"]
+    printed = [f"{len(run) or 'none'} of {total} cases will run{': ' if run else ''}{names}"]
     if unknown:
         unasked = count(len({case.partition for case in unknown}), "partition")
         printed.append(f"{len(unknown)} not known: the nodes of {unasked} could not be asked, see above")
-    if reasons:
+    if outlook.skipped:
+        reasons = skipped.by_reason(outlook.skipped)
         printed += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
-    if failed:
+    if outlook.failing:
         printed.append("will fail as they are:")
-        printed += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in failed]
-    if not can_compare(cases):
-        known = "not known whether a container" if unknown else "no container"
-        printed.append(f"{known} can be compared with bare metal here")
-    else:
-        is_login = preconditions.submitter() and {answer.partition for answer in answers} == {"generic:default"}
-        printed.append(f"next: {typed('site' if is_login else 'run')}")
-    return printed
+        printed += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in outlook.failing]
+    if not outlook.compares:
+        subject = "not known whether a container" if unknown else "no container"
+        return [*printed, f"{subject} can be compared with bare metal here"]
+    is_login = preconditions.submitter() and {answer.partition for answer in answers} == {"generic:default"}
+    return [*printed, f"next: {typed('site' if is_login else 'run')}"]
 
 
-def as_json(answers: Sequence[Answer], cases: Sequence[Case]) -> dict[str, Any]:
+def as_json(answers: Sequence[Answer], outlook: Outlook) -> dict[str, Any]:
     """Return the same for programs, and for reports of bugs."""
-    known, unknown = known_of(answers, cases)
 
-    def identity(case: Case) -> list[Any]:
-        return [case.application, case.partition, case.variant, case.nodes]
+    def identities(cases: Iterable[Case]) -> list[list[Any]]:
+        return [[case.application, case.partition, case.variant, case.nodes] for case in cases]
 
     return {
         "containercheck": command_line.version(),
         "reframe": reframe.VERSION,
         "partitions": [asdict(answer) for answer in answers],
-        "will_run": [identity(case) for case in selections.ran(known)],
-        "not_known": [identity(case) for case in unknown],
+        "will_run": identities(outlook.run),
+        "will_fail": identities(outlook.failing),
+        "not_known": identities(outlook.unknown),
         "will_not_run": [
             {"applications": reason.applications, "cases": len(reason.cases), "reason": reason.text}
-            for reason in skipped.by_reason(cases)
+            for reason in skipped.by_reason(outlook.skipped)
         ],
     }

@@ -1,11 +1,12 @@
-"""Writes a first file for this site, from what its scheduler, its nodes, its modules and its PATH say.
+"""Write a first file for a site, from what its scheduler, a job on its nodes and its modules report.
 
-It is to be looked at: comments say where each value comes from, and what could not be found out.
+What none of them reports well is a commented line, which the person completes.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import socket
@@ -14,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from containercheck.command.parsers import COMMANDS, parsed
 from containercheck.node import inventory, mpi
@@ -24,143 +27,162 @@ from containercheck.session import inventories, preconditions, reframe_process
 from containercheck.session.inventories import Answer
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
-from containercheck.site import clusters, discovery
-from containercheck.site.clusters import Cluster
-from containercheck.site.discovery import NodeKind
+from containercheck.site import discovery
+from containercheck.site.discovery import Cluster, NodeKind
 
-#: PMI plugins of srun with which it starts ranks of a container's MPI, too.
+#: PMI plugins of srun with which it also starts the ranks of a container's MPI.
 _STARTS_RANKS = re.compile(r"pmix|pmi2|cray_shasta")
-#: File systems that nodes of a cluster share, by their types in proc(5).
-_SHARED = re.compile(r"nfs4?|lustre|gpfs|beegfs|ceph|wekafs|panfs|orangefs|pvfs2|fhgfs|fuse\.(ceph|gluster)\S*|9p")
-#: Variables by which centres name directories that nodes share, the ones that are kept longest first.
-_PLACES = ("PROJECT", "WORK", "WORKDIR", "SCRATCH")
-#: Caches, each an extra, in a directory that nodes share.
-_CACHES = ("image_cache", "venv_cache", "jar_cache", "program_cache", "input_cache")
-_INDENT = " " * 16
-#: What is said of an entry of the extras.
-_EXPLAINED = {'"parallel_environment": None': "  # qconf does not tell it to this host: name it"}
+#: Longest wait for a job that only asks a node.
+_PENDING = "5m"
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the file is made of.
+    """The facts from which a file is made.
 
-    :ivar name: what the system is to be called.
-    :ivar cluster: what the scheduler tells; None without one.
-    :ivar here: what this host has, as ``node.inventory.inventory`` returns it.
-    :ivar runtimes: modules of container runtimes, by ReFrame's type of platform.
-    :ivar mpi_modules: modules of MPI.
-    :ivar answers: what the nodes have, by the name of the partition; empty before they are asked.
-    :ivar unasked: why nodes were not asked; empty where they were.
-    :ivar pending: longest wait for a job that asks, such as ``5m``; empty in the final file.
+    :ivar name: name of the system.
+    :ivar cluster: the cluster; None without a scheduler.
+    :ivar here: facts of this host, as ``node.inventory.inventory`` returns them.
+    :ivar modules: output of ``module -t avail``.
+    :ivar answers: answers of the nodes, by the name of the partition; empty before they are asked.
+    :ivar unasked: reason for which no node was asked; empty otherwise.
     """
 
     name: str
     cluster: Cluster | None
     here: Mapping[str, Any]
-    runtimes: Mapping[str, str] = field(default_factory=dict)
-    mpi_modules: Sequence[str] = ()
+    modules: str = ""
     answers: Mapping[str, Answer] = field(default_factory=dict)
     unasked: str = ""
-    pending: str = ""
 
-    def of(self, partition: str) -> Mapping[str, Any]:
-        """Return what the nodes of a partition have; empty where that is not known."""
-        answer = self.answers.get(partition)
-        return answer.facts if answer else {}
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of the file; an empty value becomes a commented line.
+
+    :ivar scheduler: ReFrame's name of the scheduler.
+    :ivar launcher: ReFrame's name of the launcher.
+    :ivar kind: kind of its nodes; None for this machine.
+    :ivar access: options of its jobs.
+    :ivar is_mixed: whether these options also allow nodes of other kinds.
+    :ivar processor: ReFrame's description of a node's processor.
+    :ivar gpu_option: option that asks for GPUs.
+    :ivar platforms: container runtimes, as ReFrame's ``container_platforms``.
+    :ivar extras: extras of this library.
+    :ivar has_mpi: whether the loader finds an MPI without a module.
+    :ivar origin: host that reported facts; the reason where none did.
+    """
+
+    name: str
+    scheduler: str
+    launcher: str
+    kind: NodeKind | None = None
+    access: Sequence[str] = ()
+    is_mixed: bool = False
+    processor: Mapping[str, Any] = field(default_factory=dict)
+    gpu_option: str = ""
+    platforms: Sequence[Mapping[str, Any]] = ()
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    has_mpi: bool = True
+    origin: str = ""
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print the file, write it, or print how it differs from the one that is there; return the exit status."""
+    """Print the file, write it, or print how it differs from the present one; return the exit status."""
     speak_as("site")
     options, _, _ = parsed("site", argv)
-    text = site_file(options.system or "mysite", place, not options.no_jobs, options.scheduler)
+    name = options.system or "mysite"
+    text = site_file(name, place, not options.no_jobs, options.scheduler)
     path: Path | None = options.file
     if path is None:
         print(text, end="")
         return 0
     try:
         if path.exists():
-            before = path.read_text()
+            present = path.read_text()
             lines = difflib.unified_diff(
-                before.splitlines(keepends=True), text.splitlines(keepends=True), str(path), "what is here now"
+                present.splitlines(keepends=True), text.splitlines(keepends=True), str(path), "the present state"
             )
             print("".join(lines), end="")
-            say(f"{path} is there already, and was left as it is" if before != text else f"{path} says the same")
-            return 0 if before == text else 1
+            say(f"{path} exists, and was not changed" if present != text else f"{path} is up to date")
+            return 0 if present == text else 1
         atomic_files.write(path, text)
     except (OSError, UnicodeDecodeError) as error:
         say(f"error: cannot write {path}: {getattr(error, 'strerror', None) or error}")
         return COMMANDS["site"].wrong_usage
-    say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={options.system or 'mysite'}")
+    say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={name}")
     return 0
 
 
 def site_file(name: str, place: Workplace, with_jobs: bool = True, scheduler: str | None = None) -> str:
     """Return the text of the file.
 
-    :param name: what the system is to be called.
+    :param name: name of the system.
     :param with_jobs: whether a job asks a node of each partition.
-    :param scheduler: the one to ask; by default the first that answers.
+    :param scheduler: ReFrame's name of the scheduler to ask; by default the first that answers.
     """
-    runtimes, mpi_modules = clusters.available_modules()
-    known = Surroundings(name, clusters.find(scheduler), inventory.inventory(), runtimes, mpi_modules)
-    if known.cluster and with_jobs:
-        known = _ask(replace(known, pending="5m"), place)
-    elif known.cluster:
-        known = replace(known, unasked="--no-jobs")
-    return text_of(replace(known, pending=""))
+    facts = Surroundings(
+        name, discovery.find_cluster(scheduler), inventory.inventory(), discovery.list_modules(), unasked="--no-jobs"
+    )
+    return text_of(ask_nodes(facts, place) if facts.cluster and with_jobs else facts)
 
 
-def _ask(draft: Surroundings, place: Workplace) -> Surroundings:
-    """Return the same with what the nodes have, by jobs that the file itself describes."""
+def ask_nodes(facts: Surroundings, place: Workplace) -> Surroundings:
+    """Return the facts with the answers of the nodes, whose jobs a draft of the file describes."""
     with tempfile.TemporaryDirectory() as directory, reframe_process.Relay() as relay:
-        path = Path(directory, "site.py")
-        # Without modules: what nodes have anyway needs none.
-        path.write_text(text_of(replace(draft, runtimes={}, mpi_modules=())))
+        draft = Path(directory, "site.py")
+        # Without modules, jobs report what nodes have anyway.
+        draft.write_text(text_of(replace(facts, modules=""), _PENDING))
         place = replace(place, report_file=Path(directory, "report.json"))
         try:
-            answers = inventories.of_partitions(["-C", str(path), f"--system={draft.name}"], place, relay)
+            answers = inventories.of_partitions(["-C", str(draft), f"--system={facts.name}"], place, relay)
         except (UsageError, ReframeFailed, OSError) as error:
-            return replace(draft, unasked=str(error))
-    return replace(draft, answers={answer.partition.rpartition(":")[2]: answer for answer in answers})
+            return replace(facts, unasked=str(error))
+    return replace(facts, answers={answer.partition.rpartition(":")[2]: answer for answer in answers}, unasked="")
 
 
-def text_of(known: Surroundings) -> str:
-    """Return the text of the file that these facts make."""
-    cluster = known.cluster
-    origin = f"{cluster.scheduler} ({cluster.command})" if cluster else "this machine: no scheduler answered"
-    partitions = [_of_kind(kind, known) for kind in cluster.kinds] if cluster else [_this_machine(known)]
-    return "\n".join(
-        [
-            f'"""{known.name}: written by containercheck site from {origin}, to be looked through before it is used.',
-            "",
-            "config/template.py explains every key, and has more of them.",
-            '"""',
-            "",
-            "site_configuration = {",
-            '    "systems": [',
-            "        {",
-            f'            "name": "{known.name}",',
-            "            # From the name of this host; another login node has to match too.",
-            f'            "hostnames": [r"{hostnames(socket.gethostname())}"],',
-            f"            {_modules(known.here['modules'])}",
-            '            "partitions": [',
-            *(line for lines in partitions for line in lines),
-            "            ],",
-            "        }",
-            "    ],",
-            '    "environments": [',
-            *(f"        {line}" for line in _environments(known)),
-            "    ],",
-            "}",
-            "",
+def text_of(facts: Surroundings, max_pending_time: str = "") -> str:
+    """Return the text of the file that these facts make.
+
+    :param max_pending_time: longest wait for its jobs; empty for none.
+    """
+    runtimes, mpi_modules = discovery.useful_modules(facts.modules)
+    cluster = facts.cluster
+    if cluster:
+        partitions = [_of_kind(kind, cluster, facts, runtimes, max_pending_time) for kind in cluster.kinds]
+    else:
+        launcher = "mpirun" if facts.here["mpi"] else "local"
+        platforms = _platforms(facts.here, runtimes)
+        partitions = [
+            Partition(
+                "default", "local", launcher, platforms=platforms, has_mpi=bool(facts.here["mpi"]), origin="this host"
+            )
         ]
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # The file is Python, and no page.
+        autoescape=False,
+    )
+    # A string, list or dictionary without None and truth values is the same in JSON and in Python.
+    templates.filters["python"] = json.dumps
+    home = Path(os.environ.get("HOME", "/"))
+    return templates.get_template("site_file.py.jinja").render(
+        name=facts.name,
+        source=cluster.scheduler.title if cluster else "this machine, as no scheduler answered",
+        hostnames=hostnames(socket.gethostname()),
+        modules_system=_modules_system(os.environ),
+        mpi_modules=mpi_modules,
+        partitions=partitions,
+        home=f"{home}, a file system of the type {preconditions.file_system(home) or 'unknown'}",
     )
 
 
 def hostnames(name: str) -> str:
-    r"""Return a regular expression for this host and its like.
+    r"""Return a regular expression for a host and others of its name.
 
     >>> hostnames("login2.example.org")
     '^login\\d+\\.example\\.org$'
@@ -168,230 +190,67 @@ def hostnames(name: str) -> str:
     return "^" + re.sub(r"\d+", r"\\d+", re.escape(name).replace(r"\-", "-")) + "$"
 
 
-def _modules(system: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the line of the module system, which ReFrame finds by a variable of shells that have it.
-
-    :param system: as ``node.inventory.module_system`` returns it.
-    """
-    if not system:
-        return '"modules_system": "nomod",  # no module command here'
-    name, variable = ("lmod", "LMOD_CMD") if system.startswith("Lmod") else ("tmod4", "MODULES_CMD")
-    if variable in environment:
-        return f'"modules_system": "{name}",  # {system}'
-    return f'"modules_system": "nomod",  # "{name}" from a login shell, which has {system}: this one has no {variable}'
+def _modules_system(environment: Mapping[str, str]) -> str:
+    """Return ReFrame's name of the module system that this shell has, by its variables."""
+    return "lmod" if "LMOD_CMD" in environment else "tmod4" if "MODULES_CMD" in environment else "nomod"
 
 
-def _environments(known: Surroundings) -> list[str]:
-    """Return the lines of the environments: one without modules, and one with the first module of MPI."""
-    compilers = '"cc": "mpicc", "cxx": "mpicxx", "ftn": "mpif90"'
-    lines = [f'{{"name": "builtin", {compilers}}},']
-    if known.mpi_modules:
-        lines += [
-            f"# Modules of MPI here (module avail): {', '.join(known.mpi_modules)}.",
-            f'{{"name": "mpi", "modules": ["{known.mpi_modules[0]}"], {compilers}}},',
-        ]
-    return lines
+def _of_kind(
+    kind: NodeKind, cluster: Cluster, facts: Surroundings, runtimes: Mapping[str, str], max_pending_time: str
+) -> Partition:
+    """Return the partition whose nodes are of one kind, from the scheduler, completed by the answer of a job."""
+    name = cluster.name(kind)
+    answer = facts.answers.get(name, Answer(name, False, problem=facts.unasked))
+    node = answer.facts
+    memory = kind.memory or (node["processor"]["memory"] >> 20 if node else 0)
+    extras: dict[str, Any] = {"max_nodes": kind.nodes, **({"memory_per_node": memory << 20} if memory else {})}
+    if max_pending_time:
+        extras["max_pending_time"] = max_pending_time
+    if cluster.parallel_environment:
+        extras["parallel_environment"] = cluster.parallel_environment
+    families = [library["family"] for library in node["mpi"] if library["family"] in mpi.FAMILIES] if node else []
+    if families and families[0] != "openmpi":
+        extras["mpi"] = families[0]
+    by_srun = cluster.scheduler.backend == "slurm" and any(map(_STARTS_RANKS.match, (node or facts.here)["pmi"]))
+    return Partition(
+        name,
+        cluster.backend,
+        "srun" if by_srun else "mpirun",
+        kind=replace(kind, gpus=len(node["gpus"]), gpu_type="gpu") if node and not kind.gpus else kind,
+        access=cluster.access(kind),
+        is_mixed=cluster.is_mixed(kind),
+        processor=_processor(kind, node),
+        gpu_option=cluster.scheduler.gpu_option,
+        platforms=_platforms(node or facts.here, runtimes),
+        extras=extras,
+        has_mpi=bool(node and node["mpi"]),
+        origin=f"a job on {node['host']['name']}" if node else f"no job ({answer.problem})",
+    )
 
 
-def _environs(known: Surroundings, facts: Mapping[str, Any]) -> str:
-    """Return the line of a partition's environments: that with a module where the loader finds no MPI without."""
-    if known.mpi_modules and not facts.get("mpi"):
-        return '"environs": ["mpi"],  # without its module the loader finds no MPI'
-    return '"environs": ["builtin"],'
-
-
-def _name(kind: NodeKind, cluster: Cluster) -> str:
-    """Return the name of a partition of ReFrame's, of which there is one for each kind of node."""
-    feature = discovery.distinguishing(kind, cluster.kinds) if kind.others else ""
-    same = [other for other in cluster.kinds if other.partition == kind.partition]
-    number = same.index(kind) + 1
-    return re.sub(r"\W", "_", kind.partition + (f"_{feature or number}" if kind.others else ""))
-
-
-def _of_kind(kind: NodeKind, known: Surroundings) -> list[str]:
-    """Return the lines of a partition whose nodes are of one kind."""
-    cluster = known.cluster
-    assert cluster
-    name = _name(kind, cluster)
-    facts = known.of(name)
-    access = cluster.access(kind)
-    source = cluster.command.split(",")[0].split()[0]
-    notes = [f"# {kind.nodes} node(s) of this kind, {kind.in_service} of them in service now ({source})."]
-    if kind.others and len(access) < 2:
-        notes.append("# The partition has other nodes too, and no feature tells these from them: add one to access.")
-    notes.append(f"# Whether jobs need an account or a project, {source} does not say: add it here.")
-    lines = [
-        "{",
-        f'    "name": "{name}",',
-        f'    "scheduler": "{cluster.backend}",{f"  # {cluster.note}" if cluster.note else ""}',
-        _launcher(known, facts),
-        *(f"    {note}" for note in notes),
-        f'    "access": {_list(access)},',
-        f"    {_environs(known, facts)}",
-    ]
-    limit = discovery.reframe_time(kind.time_limit)
-    lines += [f'    "time_limit": "{limit}",'] if limit else [f"    # No time limit that {source} tells."]
-    lines += _processor(kind, facts, known)
-    if kind.gpus:
-        lines += [
-            f"    # {source} does not say which architecture the GPUs have (sm_80, gfx90a).",
-            f'    "devices": [{{"type": "gpu", "model": "{kind.gpu_type}", "num_devices": {kind.gpus}}}],',
-        ]
-        if cluster.gpu_option:
-            lines.append(f'    "resources": [{{"name": "_rfm_gpu", "options": ["{cluster.gpu_option}"]}}],')
-    extras = [f'"max_nodes": {max(1, kind.nodes)}']
-    if kind.memory:
-        extras.append(f'"memory_per_node": {kind.memory} << 20')
-    elif facts:
-        extras.append(f'"memory_per_node": {facts["processor"]["memory"] >> 20} << 20')
-    if cluster.environments.get(kind.partition):
-        extras.append(f'"parallel_environment": "{cluster.environments[kind.partition][0]}"')
-    elif cluster.scheduler == "Grid Engine":
-        extras.append('"parallel_environment": None')
-    if known.pending:
-        extras.append(f'"max_pending_time": "{known.pending}"')
-    family = _family(known, facts)
-    if family:
-        extras.append(f'"mpi": "{family}"')
-    return _indented([*lines, *_platforms(known, facts), *_extras(extras), "},"])
-
-
-def _launcher(known: Surroundings, facts: Mapping[str, Any]) -> str:
-    """Return the line of the launcher, with why it is that one."""
-    if known.cluster and known.cluster.scheduler != "Slurm":
-        return f'    "launcher": "mpirun",  # the usual one with {known.cluster.scheduler}; nothing here tells'
-    plugins = (facts or known.here)["pmi"]
-    starts = [plugin for plugin in plugins if _STARTS_RANKS.match(plugin)]
-    if starts:
-        return f'    "launcher": "srun",  # srun has {", ".join(starts)}'
-    return '    "launcher": "mpirun",  # srun has no PMI with which it starts ranks (srun --mpi=list)'
-
-
-def _family(known: Surroundings, facts: Mapping[str, Any]) -> str:
-    """Return the family of the nodes' MPI where it is not the default; empty for that, or where it is not known."""
-    families = [library["family"] for library in facts.get("mpi", ()) if library["family"] in mpi.FAMILIES]
-    return families[0] if families and families[0] != "openmpi" else ""
-
-
-def _this_machine(known: Surroundings) -> list[str]:
-    here = known.here
-    processor = here["processor"]
-    threads = max(1, processor["processors"] // max(1, processor["cores"]))
-    launcher = "mpirun" if here["mpi"] else "local"
-    lines = [
-        "{",
-        '    "name": "default",',
-        '    "scheduler": "local",',
-        f'    "launcher": "{launcher}",  # {"an MPI library is here" if here["mpi"] else "no MPI library is here"}',
-        f"    {_environs(known, here)}",
-        *_cpus(
-            processor["processors"], processor["sockets"], processor["cores"] // max(1, processor["sockets"]), threads
-        ),
-    ]
-    return _indented([*lines, *_platforms(known, here), "},"])
-
-
-def _processor(kind: NodeKind, facts: Mapping[str, Any], known: Surroundings) -> list[str]:
-    """Return the lines of a node's processor: as the scheduler tells it, else as a job saw it; with architecture."""
-    processor = facts.get("processor", {})
-    architecture = processor.get("architecture", "")
-    if architecture:
-        notes = [
-            f"    # The architecture as a job on {facts['host']['name']} saw it ({processor['model'] or '?'}). With",
-            "    # archspec's name of the processor, such as zen2, software is compiled for that.",
-        ]
-    else:
-        why = known.unasked or "; ".join(answer.problem for answer in known.answers.values() if answer.problem)
-        notes = [f"    # The architecture is left to ReFrame to detect: no job has told it ({why or 'not asked'})."]
-    shape = kind.sockets, kind.cores, kind.threads
-    if not all(shape) and processor:
-        cores = max(1, processor["cores"] // processor["sockets"])
-        shape = processor["sockets"], cores, max(1, processor["processors"] // processor["cores"])
-        notes.append("    # Sockets, cores and threads too are what the job saw.")
-    if all(shape):
-        sockets, cores, threads = shape
-        processors = kind.processors if all((kind.sockets, kind.cores)) else processor["processors"]
-        return [*notes, *_cpus(processors, sockets, cores, threads, architecture)]
-    notes.append("    # Nothing here tells sockets and hardware threads: these are taken for cores.")
-    return [*notes, *_cpus(kind.processors, 1, kind.processors, 1, architecture)]
-
-
-def _cpus(processors: int, sockets: int, cores: int, threads: int, architecture: str = "") -> list[str]:
-    return [
-        '    "processor": {',
-        *([f'        "arch": "{architecture}",'] if architecture else []),
-        f'        "num_cpus": {processors},',
-        f'        "num_cpus_per_core": {max(1, threads)},',
-        f'        "num_cpus_per_socket": {max(1, cores * max(1, threads))},',
-        f'        "num_sockets": {max(1, sockets)},',
-        "    },",
-    ]
-
-
-def _platforms(known: Surroundings, facts: Mapping[str, Any]) -> list[str]:
-    """Return the lines about container runtimes: those of nodes, or of this host, and those of modules."""
-    who = f"a job on {facts['host']['name']}" if facts and facts is not known.here else "this host"
-    usable = {
-        runtime["name"]: runtime["path"] for runtime in (facts or known.here)["runtimes"] if not runtime["problem"]
+def _processor(kind: NodeKind, node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ReFrame's description of a node's processor: the scheduler's, else the job's; empty without either."""
+    sockets, cores, threads = kind.sockets, kind.cores, kind.threads
+    if not sockets and node:
+        processor = node["processor"]
+        sockets, cores = processor["sockets"], max(1, processor["cores"] // processor["sockets"])
+        threads = max(1, processor["processors"] // processor["cores"])
+    if not sockets:
+        return {}
+    return {
+        **({"arch": node["processor"]["architecture"]} if node else {}),
+        "num_cpus": sockets * cores * threads,
+        "num_cpus_per_core": threads,
+        "num_cpus_per_socket": cores * threads,
+        "num_sockets": sockets,
     }
-    entries, origins = [], []
-    for name in (runtime.name for runtime in RUNTIMES):
-        if name in usable:
-            entries.append(f'{{"type": "{name}"}}')
-            origins.append(f"{name} on the PATH of {who}, {usable[name]}")
-        elif name in known.runtimes:
-            entries.append(f'{{"type": "{name}", "modules": ["{known.runtimes[name]}"]}}')
-            origins.append(f"{name} from module avail")
-    if not entries:
-        return [
-            f"    # No container runtime is on the PATH of {who}, and no module has one: name it.",
-            '    "container_platforms": [],',
-        ]
-    more = "" if facts else "; nodes need them too"
-    return [f"    # {'; '.join(origins)}{more}.", f'    "container_platforms": [{", ".join(entries)}],']
 
 
-def _extras(entries: Sequence[str]) -> list[str]:
+def _platforms(host: Mapping[str, Any], modules: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the container runtimes of a host, or of modules, the preferred first."""
+    usable = [runtime["name"] for runtime in host["runtimes"] if not runtime["problem"]]
     return [
-        '    "extras": {',
-        '        "containercheck": {',
-        *(f"            {entry},{_EXPLAINED.get(entry, '')}" for entry in entries),
-        *(f"            {line}" for line in caches(os.environ)),
-        "        }",
-        "    },",
+        {"type": runtime.name, **({} if runtime.name in usable else {"modules": [modules[runtime.name]]})}
+        for runtime in RUNTIMES
+        if runtime.name in usable or runtime.name in modules
     ]
-
-
-def caches(environment: Mapping[str, str], mounts: Path = preconditions.MOUNTS) -> list[str]:
-    """Return the lines about caches: below the home directory where nodes share it, else in a place that they share.
-
-    :param environment: variables, of which some name such places.
-    :param mounts: file with the mounted file systems.
-    """
-    home = Path(environment.get("HOME", "/"))
-    kind = preconditions.file_system(home, mounts)
-    if _SHARED.fullmatch(kind):
-        return [f"# Caches lie below the home directory, which is on {kind}: nodes see it."]
-    for variable in _PLACES:
-        place = environment.get(variable)
-        kind_of_place = preconditions.file_system(Path(place), mounts) if place else ""
-        if place and _SHARED.fullmatch(kind_of_place):
-            lines = [
-                f"# Home is on {kind or 'an unknown file system'}, and ${variable} on {kind_of_place}, which nodes see."
-            ]
-            return lines + [
-                f'"{name}": "${variable}/containercheck/{name.replace("_cache", "s")}",' for name in _CACHES
-            ]
-    return [
-        f"# Caches lie below the home directory, on {kind or 'an unknown file system'}; if nodes do not see that, name",
-        f"# a place that they share, for each of {', '.join(_CACHES)}:",
-        '# "image_cache": "/shared/containercheck/images",',
-    ]
-
-
-def _list(words: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{word}"' for word in words) + "]"
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"{_INDENT}{line}" for line in lines]

@@ -1,12 +1,11 @@
-"""What a machine has that containers and their checks need: prints it as one JSON object.
+"""Print the facts of a machine that containers and their checks need, as one JSON object.
 
     python3 checks/containercheck/node inventory
 
-It runs on the machine that is asked about, changes nothing there, and takes a few seconds at most. Standard library
-only, Python 3.6 or newer.
+It runs on the machine itself, changes nothing there, and takes a few seconds at most. Standard library only, Python 3.6
+or newer.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -17,9 +16,9 @@ import socket
 import stat
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from containercheck.node import container_runtimes, mpi
+from containercheck.node import architectures, container_runtimes, mpi
 from containercheck.node.container_runtimes import Runtime
 from containercheck.node.job import runtime_start
 
@@ -27,31 +26,8 @@ from containercheck.node.job import runtime_start
 PATIENCE = 20.0
 #: Programs that mount an image file without privileges: squashfuse's own, and the name that Apptainer's packages use.
 MOUNTERS = ("squashfuse_ll", "squashfuse")
-#: Compilers, and other tools that checks may be built or installed with, with the words that print their versions.
-TOOLS = {
-    "gcc": ("gcc", "-dumpfullversion"),
-    "g++": ("g++", "-dumpfullversion"),
-    "gfortran": ("gfortran", "-dumpfullversion"),
-    "make": ("make", "--version"),
-    "git": ("git", "--version"),
-    "Spack": ("spack", "--version"),
-    "EasyBuild": ("eb", "--version"),
-    "debootstrap": ("debootstrap", "--version"),
-}
-#: Schedulers, with the words that print their versions.
-SCHEDULERS = {
-    "Slurm": ("sinfo", "--version"),
-    "PBS": ("pbsnodes", "--version"),
-    "Grid Engine": ("qhost", "-help"),
-    "Flux": ("flux", "--version"),
-}
-#: Limits of a process, as people know them (``ulimit``), and whether they count bytes.
-LIMITS = {
-    "locked memory": (resource.RLIMIT_MEMLOCK, True),
-    "stack": (resource.RLIMIT_STACK, True),
-    "open files": (resource.RLIMIT_NOFILE, False),
-    "processes": (resource.RLIMIT_NPROC, False),
-}
+#: Programs that compile what the bare side runs.
+TOOLS = ("gcc", "g++", "make")
 
 
 def output_of(words: Sequence[str]) -> Tuple[Optional[int], str]:
@@ -84,36 +60,42 @@ def read(path: Path) -> str:
 
 
 def inventory(root: Path = Path("/")) -> Dict[str, Any]:
-    """Return what this machine has, by topic; each topic is there, empty where there is nothing of it.
+    """Return the facts of this machine, by topic; each topic is there, empty where the machine has nothing of it.
+
+    ``locked_memory`` is a limit of processes in bytes, None for none; ``shared_memory`` the size of /dev/shm in bytes.
 
     :param root: root of the file systems that are read.
     """
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    try:
+        state = os.statvfs(str(root / "dev/shm"))
+        shared = state.f_blocks * state.f_frsize  # type: Optional[int]
+    except OSError:
+        shared = None
     return {
         "host": host(root),
         "processor": processor(root),
         "runtimes": runtimes(),
         "namespaces": user_namespaces(root),
         "fuse": os.access(str(root / "dev/fuse"), os.R_OK | os.W_OK),
-        "limits": limits(),
-        "shared_memory": free_space(root / "dev/shm"),
+        "locked_memory": None if locked == resource.RLIM_INFINITY else locked,
+        "shared_memory": shared,
         "mpi": mpi_libraries(),
         "pmi": pmi_plugins(),
-        "schedulers": versions(SCHEDULERS),
-        "modules": module_system(),
-        "tools": versions(TOOLS),
+        "tools": [name for name in TOOLS if shutil.which(name)],
         "gpus": gpus(root),
         "fabric": fabric(root),
     }
 
 
 def brief() -> Dict[str, Any]:
-    """Return what a heading needs of :func:`inventory`: only the first of the runtimes, as asking takes time."""
+    """Return the facts for a heading: only the first of the runtimes, as each of them has to be started."""
     first = [runtime.command for runtime in container_runtimes.RUNTIMES if shutil.which(runtime.command)][:1]
     return {"host": host(), "processor": processor(), "runtimes": runtimes(first), "mpi": mpi_libraries()}
 
 
 def host(root: Path = Path("/")) -> Dict[str, Any]:
-    """Return name, system, kernel, C library and Python of this machine, and whether root asks."""
+    """Return name, system, kernel, C library and Python of this machine, and whether this user is root."""
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(root / "etc/os-release"), re.MULTILINE))
     try:
         # musl, for one, does not know the name.
@@ -132,20 +114,12 @@ def host(root: Path = Path("/")) -> Dict[str, Any]:
 
 def processor(root: Path = Path("/")) -> Dict[str, Any]:
     """Return architecture, model, processors, sockets, cores of a socket and memory (bytes) of this machine."""
-    text = read(root / "proc/cpuinfo")
-    # On Power the line is "cpu"; on Arm there is no name, and lscpu knows it from a number.
-    model = re.search(r"^(?:model name|cpu)\s*: *(.+)$", text, re.MULTILINE)
-    name = model[1] if model else ""
-    if not name:
-        _, output = output_of(["lscpu"])
-        match = re.search(r"^Model name: *(.+)$", output, re.MULTILINE)
-        name = match[1] if match else ""
     places = set()
     for topology in root.glob("sys/devices/system/cpu/cpu[0-9]*/topology"):
         places.add((read(topology / "physical_package_id"), read(topology / "core_id")))
     return {
         "architecture": platform.machine(),
-        "model": name,
+        "model": architectures.processor(read(root / "proc/cpuinfo")) or "",
         "processors": os.cpu_count() or 1,
         "usable": len(os.sched_getaffinity(0)),
         "sockets": len({socket_ for socket_, _ in places}) or 1,
@@ -155,12 +129,12 @@ def processor(root: Path = Path("/")) -> Dict[str, Any]:
 
 
 def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
-    """Return the container runtimes that are here: name, path, version, and how they mount an image file.
+    """Return the container runtimes of this machine: name, path, version, and how they mount an image file.
 
-    :param commands: those to ask; by default all that the library knows.
+    :param commands: commands to look for; by default those of all runtimes of the library.
     """
     runtimes_here = []
-    for command in commands or [runtime.command for runtime in container_runtimes.RUNTIMES]:
+    for command in commands or dict.fromkeys(runtime.command for runtime in container_runtimes.RUNTIMES):
         path = shutil.which(command)
         if not path:
             continue
@@ -181,7 +155,7 @@ def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
 def mounting(runtime: Runtime, path: str) -> str:
     """Return how a runtime mounts image files: ``setuid``, the name of a program of FUSE, or ``unpacks``.
 
-    Empty where that is no question: it does not run image files, or does not say where its parts are.
+    Empty for a runtime that runs no image files, or does not print the directory of its parts.
     """
     if not runtime.configuration:
         return ""
@@ -205,7 +179,7 @@ def mounting(runtime: Runtime, path: str) -> str:
 
 
 def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
-    """Return whether a program may have a user namespace of its own, and what forbids it; "" for nothing known."""
+    """Return whether a program may have a user namespace of its own, and the setting that forbids it."""
     status, output = output_of(["unshare", "--user", "--map-root-user", "true"])
     kernel = root / "proc/sys"
     why = ""
@@ -221,26 +195,8 @@ def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
     return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(output)}
 
 
-def limits() -> Dict[str, Optional[int]]:
-    """Return the limits of a process, in bytes or as a number; None for none."""
-    soft_limits = {}
-    for name, (which, _) in LIMITS.items():
-        soft, _hard = resource.getrlimit(which)
-        soft_limits[name] = None if soft == resource.RLIM_INFINITY else soft
-    return soft_limits
-
-
-def free_space(path: Path) -> Dict[str, int]:
-    """Return size and free space of the file system of a directory, in bytes; empty where there is none."""
-    try:
-        state = os.statvfs(str(path))
-    except OSError:
-        return {}
-    return {"size": state.f_blocks * state.f_frsize, "free": state.f_bavail * state.f_frsize}
-
-
 def mpi_libraries() -> List[Dict[str, str]]:
-    """Return the MPI libraries that the loader finds: family, title, library, and the version that its program says.
+    """Return the MPI libraries that the loader finds: family, title, library, and the version by its program.
 
     First comes the one that programs are compiled with, else Open MPI.
     """
@@ -267,7 +223,7 @@ def mpi_libraries() -> List[Dict[str, str]]:
 
 
 def _family_of_compiler() -> str:
-    """Return the family of MPI that ``mpicc`` links with; empty without mpicc, or where it does not tell."""
+    """Return the family of MPI that ``mpicc`` links with; empty if unknown."""
     if not shutil.which("mpicc"):
         return ""
     # Open MPI and MPICH, with their derivatives, print the compiler's command line for this word.
@@ -291,34 +247,6 @@ def pmi_plugins() -> List[str]:
     return sorted({word for line in lines for word in re.findall(r"^(?:srun: )?(none|cray_shasta|pmi\w*)$", line)})
 
 
-def versions(programs: Mapping[str, Tuple[str, ...]]) -> Dict[str, str]:
-    """Return the versions of the programs that are on the PATH, by name."""
-    outputs = {}
-    for name, words in programs.items():
-        if shutil.which(words[0]):
-            status, output = output_of(words)
-            outputs[name] = first_line(output) if status == 0 else f"{words[0]} does not run: {first_line(output)}"
-    return outputs
-
-
-def module_system() -> str:
-    """Return which module system a job's shell has, with its version; empty for none."""
-    for variable, name in (
-        ("LMOD_VERSION", "Lmod"),
-        ("MODULES_CMD", "Environment Modules"),
-        ("MODULESHOME", "modules"),
-    ):
-        if variable in os.environ:
-            version = os.environ[variable] if variable == "LMOD_VERSION" else ""
-            return f"{name} {version}".strip()
-    # A job's shell is a login shell.
-    _, output = output_of(["bash", "-lc", 'echo "$LMOD_VERSION"; type module >/dev/null 2>&1 && echo module'])
-    lines = output.splitlines()
-    if "module" not in lines:
-        return ""
-    return f"Lmod {lines[0]}" if lines[0] and lines[0] != "module" else "Environment Modules"
-
-
 def gpus(root: Path = Path("/")) -> List[str]:
     """Return the GPUs, as their vendor's tool names them; by their devices where the tool is not there."""
     if shutil.which("nvidia-smi"):
@@ -333,7 +261,7 @@ def gpus(root: Path = Path("/")) -> List[str]:
 
 
 def fabric(root: Path = Path("/")) -> List[str]:
-    """Return the adapters of fast networks, with what their kernel driver says of the first port."""
+    """Return the adapters of fast networks, with the state of the first port by their kernel driver."""
     adapters = []
     for device in sorted((root / "sys/class/infiniband").glob("*")):
         port = device / "ports/1"
@@ -347,9 +275,7 @@ def fabric(root: Path = Path("/")) -> List[str]:
 
 
 def main() -> None:
-    """Print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    """Print the facts."""
     print(json.dumps(inventory()))
 
 

@@ -13,7 +13,7 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
 from containercheck.session.image_facts import ImageFacts
 from containercheck.session.rank_start import Start
-from containercheck.site import releases
+from containercheck.site import hosts
 
 #: How a finding is meant: all is well, worth knowing, or in the way.
 FINE, REMARK, PROBLEM = "ok", "note", "PROBLEM"
@@ -140,7 +140,7 @@ def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
         )
     libc = tuple(map(int, host["host"]["libc"].removeprefix("glibc ").split(".")[:2])) if host["host"]["libc"] else None
     if image.libc is None or (libc and image.libc < libc):
-        release = releases.for_libc(libc) if libc and len(libc) == 2 else "a newer release"
+        release = hosts.release_for(libc) if libc and len(libc) == 2 else "a newer release"
         return Finding(
             REMARK,
             "integrated",

@@ -1,4 +1,4 @@
-"""What the machines of a system have: this one is asked at once, the nodes of its partitions by a job each."""
+"""Ask the machines of a system for their facts: this machine at once, a node of each other partition by a job."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
 from containercheck.site import waiting
 
-#: The check that asks a partition's nodes, and the file that it leaves.
+#: The check that asks the nodes of a partition, and the file with the answer.
 CHECK, ANSWER = Path(__file__).with_name("inventory_check.py"), "inventory.json"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a partition's nodes have, or why that is not known.
+    """The facts of a partition's nodes, or the reason why they are not known.
 
-    :ivar partition: its name, with the system's.
+    :ivar partition: full name of the partition.
     :ivar is_here: whether its jobs run on this machine.
-    :ivar facts: as ``node.inventory.inventory`` returns them; empty where it is not known.
-    :ivar problem: why it is not known; empty where it is.
-    :ivar platforms: container runtimes that the site's file names for it.
+    :ivar facts: facts as ``node.inventory.inventory`` returns them; empty if they are not known.
+    :ivar problem: reason why they are not known; empty if they are.
+    :ivar platforms: container runtimes that the site's file names for the partition.
     """
 
     partition: str
@@ -39,16 +39,16 @@ class Answer:
 
 
 def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> list[Answer]:
-    """Return what the partitions of the system have, in the order of the site's file.
+    """Return the answers of the partitions of the system, in the order of the site's file.
 
-    :param arguments: for ReFrame: which site's file, and which system.
-    :raises ReframeFailed: ReFrame cannot tell the partitions.
-    :raises UsageError: the arguments are none of ReFrame's.
+    :param arguments: arguments for ReFrame, which name the site's file and the system.
+    :raises ReframeFailed: ReFrame cannot read the configuration.
+    :raises UsageError: ReFrame does not accept the arguments.
     """
     arguments = _of_site(arguments)
     system = reframe_process.configuration(arguments, place).system
     platforms = {part["name"]: part.get("container_platforms", []) for part in system["partitions"]}
-    # Where a runtime comes by its module, a job loads that: also one on this machine.
+    # A job loads the module of a runtime, also on this machine.
     with_modules = {name for name, entries in platforms.items() if any(entry.get("modules") for entry in entries)}
     local = [part["name"] for part in system["partitions"] if part["scheduler"] == "local"]
     here = [name for name in local if name not in with_modules]
@@ -67,9 +67,12 @@ def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> l
 def _asked(
     arguments: Sequence[str], place: Workplace, relay: Relay, system: Mapping[str, Any], here: Sequence[str]
 ) -> dict[str, Answer]:
-    """Return what the nodes of all partitions with a scheduler answer."""
+    """Return the answers of nodes, by the name of the partition.
+
+    :param here: partitions that need no job.
+    """
     names = [part["name"] for part in system["partitions"] if part["name"] not in here]
-    # ReFrame's stage directory is one that nodes see too.
+    # Nodes see ReFrame's stage directory too.
     stage = reframe_process.configuration(arguments, place).stage
     stage.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory:
@@ -87,7 +90,7 @@ def _asked(
 
 
 def _of_site(arguments: Sequence[str]) -> list[str]:
-    """Return those of ReFrame's arguments that say whose machines are meant, and how jobs get onto them."""
+    """Return the arguments of ReFrame that name the system, and options of its jobs."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-C", "--config-file", action="append", default=[])
     parser.add_argument("-J", "--job-option", action="append", default=[])
@@ -99,6 +102,7 @@ def _of_site(arguments: Sequence[str]) -> list[str]:
 
 
 def _answer(partition: str, cases: Sequence[Mapping[str, Any]], stage: Path) -> Answer:
+    """Return the answer that the case of a partition left in its stage directory, or the reason why there is none."""
     ran = [case for case in cases if case["result"] != "skip"]
     if not ran:
         return Answer(partition, False, problem="ReFrame ran no job there")

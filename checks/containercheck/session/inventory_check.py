@@ -1,6 +1,6 @@
-"""A check of ReFrame's that asks a node of each partition what it has; ``containercheck doctor`` runs it.
+"""A check of ReFrame that prints the facts of a node of each partition; ``containercheck doctor`` runs it.
 
-It is no check of containers, and lies apart from them: ``reframe -c checks/ -r`` does not see it.
+It does not check containers, and ``reframe -c checks/ -r`` does not find it in this directory.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from reframe.core.builtins import run_after, run_before, sanity_function
 
 from containercheck.session.inventories import ANSWER
 from containercheck.sides import launchers
-from containercheck.site import node_commands
+from containercheck.site import node_commands, schedulers
 from containercheck.site.sites import Site
 
 
 @rfm.simple_test
 class Inventory(rfm.RunOnlyRegressionTest):
-    """Runs node/inventory.py, once on each partition: its environments have the same nodes."""
+    """Runs node/inventory.py once on each partition, as all its environments have the same nodes."""
 
-    descr = "What the nodes of a partition have"
+    descr = "Facts of a partition's nodes"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     sourcesdir = None
@@ -33,6 +33,7 @@ class Inventory(rfm.RunOnlyRegressionTest):
     @run_after("setup")
     def once(self):
         """Skip all environments of a partition but the first."""
+        schedulers.leave_outer_job()
         name = self.current_partition.fullname
         self.skip_if(name in self.asked, "this partition is asked in another environment")
         self.asked.add(name)
@@ -48,7 +49,7 @@ class Inventory(rfm.RunOnlyRegressionTest):
 
     @run_before("run")
     def ask(self):
-        """Have the job's first node answer; no launcher is needed for that."""
+        """Run the program on the job's first node, without a launcher."""
         site = Site.of(self.current_partition)
         self.job.launcher = getlauncher("local")()
         self.prerun_cmds = list(node_commands.require_python(site))

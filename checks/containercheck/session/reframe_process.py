@@ -19,7 +19,7 @@ from typing import Any
 from containercheck.node import project
 from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
-from containercheck.session import outer_job, usage
+from containercheck.session import usage
 from containercheck.session.progress import Progress, Verbatim, View
 from containercheck.session.relay import Relay as Relay
 
@@ -67,14 +67,12 @@ class Workplace:
     :ivar checks: directory of the check files; in a checkout relative to ``directory``.
     :ivar config: settings for all sites, which a site's own file overrides.
     :ivar report_file: ReFrame's report, where it is set; see :class:`Configuration`.
-    :ivar keeps_job: whether jobs run in the allocation in which the session was started.
     """
 
     directory: Path = field(default_factory=project.work_directory)
     checks: str = str(project.CHECKS) if project.IS_INSTALLED else "checks/"
     config: Path = project.COMMON
     report_file: Path | None = None
-    keeps_job: bool = False
 
     @property
     def reports(self) -> Path:
@@ -137,7 +135,7 @@ def configuration(arguments: Sequence[str], place: Workplace) -> Configuration:
     changed = [(name, os.stat(name).st_mtime_ns) for name in named if os.path.isfile(name)]
     # ReFrame sets this variable itself at its import.
     variables = [item for item in os.environ.items() if item[0] != "RFM_INSTALL_PREFIX"]
-    asked = replace(place, report_file=None, keeps_job=False)
+    asked = replace(place, report_file=None)
     return _configuration(tuple(arguments), asked, frozenset([*variables, *changed]))
 
 
@@ -197,13 +195,11 @@ def program() -> str:
 def environment(place: Workplace) -> dict[str, str]:
     """Return the environment of ReFrame: the site's configuration files come after the common one and override it.
 
-    Where RFM_CONFIG_FILES names the common file too, it stays in its place there. Variables of a job around the session
-    are left out, unless jobs run in its allocation.
+    Where RFM_CONFIG_FILES names the common file too, it stays in its place there.
     """
     named = os.environ.get("RFM_CONFIG_FILES", "")
     files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
-    variables = dict(os.environ) if place.keeps_job else outer_job.without(os.environ)
-    return {**variables, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
+    return {**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
 def without_names(arguments: Sequence[str]) -> list[str]:

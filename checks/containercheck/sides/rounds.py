@@ -19,9 +19,9 @@ from dataclasses import replace
 from containercheck.application.declare import Figure
 from containercheck.node import contract
 from containercheck.node.container_runtimes import Runtime
-from containercheck.site import node_commands, processors
+from containercheck.site import node_commands
 from containercheck.site.layout import LayoutError
-from containercheck.site.sites import Site
+from containercheck.site.sites import Site, usable_processors
 
 #: Default of ``quiet``, the same as of the program in the job.
 QUIET = 2.0
@@ -51,7 +51,7 @@ def half_of(
     :param hardware_threads: whether ranks fill hardware threads, which both halves of a node would share.
     :raises LayoutError: the sides cannot run at the same time.
     """
-    usable, cores = processors.usable(), site.cores or 0
+    usable, cores = usable_processors(), site.cores or 0
     obstacles = {
         f"{sides} sides are compared": sides != 2,
         "it runs on several nodes": nodes != 1,

@@ -1,140 +1,242 @@
-"""The partitions of a cluster as its scheduler tells them, for a site file that a person looks at before it is used.
+"""Partitions and queues as the scheduler of this host lists them, and modules, for a first site file.
 
-Slurm's ``sinfo`` is read here (https://slurm.schedmd.com/sinfo.html, which explains the fields of ``--format``); other
-schedulers have files of their own.
+A reader takes the tables of one scheduler. What a scheduler lists in another way at each centre, such as the cores of
+PBS's nodes, is left to a job on a node, or to the person who completes the file.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-#: What sinfo prints of each node in each partition: partition, node, processors, sockets, cores of a socket, threads of
-#: a core, MiB of memory, generic resources, features, state.
-NODES = ("sinfo", "--noheader", "--Node", "--format=%R|%N|%c|%X|%Y|%Z|%m|%G|%f|%T")
-#: And of each partition: its name, the longest job, whether it is up.
-LIMITS = ("sinfo", "--noheader", "--format=%R|%l|%a")
-#: States of nodes that run no jobs of ours.
-_OUT = ("down", "drain", "fail", "maint", "reserved", "unknown", "future", "powered_down")
+from containercheck.node import inventory
+from containercheck.node.container_runtimes import RUNTIMES
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Nodes of a partition that are alike.
+    """Nodes of a partition that are alike; 0 stands for a number that the scheduler does not list.
 
-    :ivar partition: its name in the scheduler.
-    :ivar nodes: how many there are.
-    :ivar in_service: how many of them run jobs now.
-    :ivar processors: of a node, with hardware threads; as PBS and Flux count them.
-    :ivar sockets: of a node; 0 where that is not known, as are the next two.
-    :ivar cores: of a socket.
-    :ivar threads: of a core.
-    :ivar memory: of a node, in MiB; 0 where that is not known.
-    :ivar gpus: of a node.
-    :ivar gpu_type: the scheduler's name of them; empty for none.
+    :ivar partition: name of the partition or queue.
+    :ivar nodes: number of nodes.
+    :ivar time_limit: longest job, as ReFrame writes it; empty if unknown.
+    :ivar sockets: sockets of a node.
+    :ivar cores: cores of a socket.
+    :ivar threads: hardware threads of a core.
+    :ivar memory: memory of a node in MiB.
+    :ivar gpus: GPUs of a node.
+    :ivar gpu_type: the scheduler's name of the GPUs.
     :ivar features: names that a job may ask for.
-    :ivar others: whether the partition has nodes of another kind too.
-    :ivar time_limit: the longest job, as the scheduler writes it; empty for none.
     """
 
     partition: str
     nodes: int
-    in_service: int
-    processors: int
-    sockets: int
-    cores: int
-    threads: int
-    memory: int
+    time_limit: str = ""
+    sockets: int = 0
+    cores: int = 0
+    threads: int = 0
+    memory: int = 0
     gpus: int = 0
     gpu_type: str = ""
     features: tuple[str, ...] = ()
-    others: bool = False
-    time_limit: str = ""
 
 
-def node_kinds(nodes: str, limits: str = "") -> list[NodeKind]:
-    """Return the kinds of nodes that sinfo tells of, in its order of partitions, the largest kind of each first.
+@dataclass(frozen=True)
+class Scheduler:
+    """A scheduler whose partitions can be listed.
 
-    :param nodes: what :data:`NODES` printed.
-    :param limits: what :data:`LIMITS` printed; partitions that are not up are left out.
+    :ivar backend: ReFrame's name.
+    :ivar title: name for people.
+    :ivar tables: commands that print the tables.
+    :ivar read: function that returns the kinds of nodes from these tables; none from any other text.
+    :ivar access: option of a job that chooses the partition.
+    :ivar gpu_option: option of a job that asks for GPUs, with ReFrame's placeholder; empty where centres differ.
     """
-    known = [line.split("|") for line in limits.splitlines() if line.count("|") == 2]
-    down = {name for name, _, state in known if state.strip() != "up"}
-    limit = {name: "" if text.strip() in ("infinite", "n/a") else text.strip() for name, text, _ in known}
-    groups: dict[tuple[str, ...], set[str]] = {}
-    states: dict[str, str] = {}
-    for line in nodes.splitlines():
+
+    backend: str
+    title: str
+    tables: tuple[tuple[str, ...], ...]
+    read: Callable[..., list[NodeKind]]
+    access: str
+    gpu_option: str = ""
+
+    def list_kinds(self) -> list[NodeKind]:
+        """Run the commands of the tables, and return the kinds of nodes; none without this scheduler."""
+        results = [inventory.output_of(command) for command in self.tables]
+        return self.read(*(output if status == 0 else "" for status, output in results))
+
+
+def read_slurm(table: str) -> list[NodeKind]:
+    """Return the kinds of nodes that sinfo lists, by partition; partitions that are not up are left out."""
+    nodes: dict[NodeKind, set[str]] = {}
+    for line in table.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) == 10 and fields[0] not in down:
-            partition, node, *facts, state = fields
-            groups.setdefault((partition, *facts), set()).add(node)
-            states[node] = state
-    partitions = list(dict.fromkeys(facts[0] for facts in groups))
-    kinds = []
-    for partition in partitions:
-        own = sorted((item for item in groups.items() if item[0][0] == partition), key=lambda item: -len(item[1]))
-        for (_, processors, sockets, cores, threads, memory, resources, features), names in own:
+        if len(fields) == 10 and fields[-1] == "up":
+            partition, node, *shape, resources, features, limit, _ = fields
+            # sinfo writes a plus after a number where nodes differ.
+            sockets, cores, threads, memory = (int(re.sub(r"\D", "", text) or 0) for text in shape)
             gpu_type, gpus = gpus_of(resources)
-            in_service = sum(not states[name].startswith(_OUT) for name in names)
-            kinds.append(
-                NodeKind(
-                    partition,
-                    nodes=len(names),
-                    in_service=in_service,
-                    processors=_number(processors),
-                    sockets=_number(sockets),
-                    cores=_number(cores),
-                    threads=_number(threads),
-                    memory=_number(memory),
-                    gpus=gpus,
-                    gpu_type=gpu_type,
-                    features=() if features in ("(null)", "") else tuple(features.split(",")),
-                    others=len(own) > 1,
-                    time_limit=limit.get(partition, ""),
-                )
+            kind = NodeKind(
+                partition,
+                nodes=0,
+                time_limit=reframe_time(limit),
+                sockets=sockets,
+                cores=cores,
+                threads=threads,
+                memory=memory,
+                gpus=gpus,
+                gpu_type=gpu_type,
+                features=() if features == "(null)" else tuple(features.split(",")),
             )
-    return kinds
+            nodes.setdefault(kind, set()).add(node)
+    # Kinds of a partition follow each other, the largest first.
+    partitions = list(dict.fromkeys(kind.partition for kind in nodes))
+    kinds = [replace(kind, nodes=len(names)) for kind, names in nodes.items()]
+    return sorted(kinds, key=lambda kind: (partitions.index(kind.partition), -kind.nodes))
 
 
-def kinds_of(
-    groups: Mapping[tuple[str, ...], Collection[str]], out: Collection[str], limits: Mapping[str, str]
-) -> list[NodeKind]:
-    """Return the kinds of nodes of each partition, in their order, the largest kind of each first.
+def read_pbs(nodes: str, queues: str) -> list[NodeKind]:
+    """Return the nodes of each queue that takes jobs, from the JSON of ``pbsnodes`` and ``qstat``.
 
-    :param groups: names of nodes by partition, processors, MiB of memory, GPUs, and where it is known sockets, cores of
-        a socket and threads of a core.
-    :param out: names of nodes that run no jobs now.
-    :param limits: the longest job by partition, as the scheduler writes it.
+    A node serves the queue that its server names, those of its resource ``Qlist``, or else all queues. The fields are
+    those of pbs_node_attributes(7B) and pbs_queue_attributes(7B).
     """
-    kinds = []
-    for partition in dict.fromkeys(facts[0] for facts in groups):
-        own = sorted((item for item in groups.items() if item[0][0] == partition), key=lambda item: -len(item[1]))
-        for (_, *facts), names in own:
-            processors, memory, gpus, *shape = map(int, facts)
-            sockets, cores, threads = shape or (0, 0, 0)
-            kinds.append(
-                NodeKind(
-                    partition,
-                    nodes=len(names),
-                    in_service=len(set(names) - set(out)),
-                    processors=processors,
-                    sockets=sockets,
-                    cores=cores,
-                    threads=threads,
-                    memory=memory,
-                    gpus=gpus,
-                    gpu_type="gpu" if gpus else "",
-                    others=len(own) > 1,
-                    time_limit=limits.get(partition, ""),
-                )
-            )
-    return kinds
+    limits = {
+        name: reframe_time(str(queue.get("resources_max", {}).get("walltime", "")))
+        for name, queue in _object(queues).get("Queue", {}).items()
+        if [str(queue.get(key)) for key in ("queue_type", "enabled", "started")] == ["Execution", "True", "True"]
+    }
+    served: dict[str, set[str]] = {}
+    for name, node in _object(nodes).get("nodes", {}).items():
+        resources = node.get("resources_available", {})
+        if not int(resources.get("ncpus", 0)):
+            # A host whose sockets are listed as nodes has no processors of its own.
+            continue
+        listed = resources.get("Qlist", "")
+        named = limits.keys() & set(listed.split(",") if isinstance(listed, str) else listed)
+        for queue in limits.keys() & {node["queue"]} if node.get("queue") else named or limits:
+            # n1[0] is a part of the host n1.
+            served.setdefault(queue, set()).add(name.partition("[")[0])
+    return [NodeKind(queue, len(served[queue]), limit) for queue, limit in limits.items() if queue in served]
 
 
-def _number(text: str) -> int:
-    """Return a number of sinfo's, which has a plus where nodes differ."""
-    return int(re.sub(r"\D", "", text) or 0)
+def read_grid_engine(table: str) -> list[NodeKind]:
+    """Return the nodes of each queue from ``qhost -q``, which lists the queues of a host below it, indented."""
+    hosts: dict[str, int] = {}
+    answers = False
+    for line in table.splitlines():
+        words = line.split()
+        if line.startswith("   ") and words and answers:
+            hosts[words[0]] = hosts.get(words[0], 0) + 1
+        elif len(words) > 2:
+            # The daemon of a host without a number of processors does not answer.
+            answers = words[2].isdigit()
+    return [NodeKind(queue, nodes) for queue, nodes in hosts.items()]
+
+
+def read_flux(table: str) -> list[NodeKind]:
+    """Return the nodes of each queue of Flux; without queues of one that is called ``default``."""
+    rows = [line.split("|") for line in table.splitlines() if re.fullmatch(r"[^|]*\|\d+\|\d+", line)]
+    return [
+        NodeKind(queue, int(nodes), gpus=int(gpus) // int(nodes))
+        for queues, nodes, gpus in rows
+        if int(nodes)
+        for queue in (queues.strip() or "default").split(",")
+    ]
+
+
+#: The schedulers in the order in which they are asked. Sources: sinfo(1), pbsnodes(8B), qstat(1B), qhost(1), and
+#: flux-resource(1), where "all" stands for all states.
+SCHEDULERS = (
+    Scheduler(
+        "slurm",
+        "Slurm",
+        (("sinfo", "--noheader", "--Node", "--format=%R|%N|%X|%Y|%Z|%m|%G|%f|%l|%a"),),
+        read_slurm,
+        "--partition={}",
+        "--gres=gpu:{num_gpus_per_node}",
+    ),
+    Scheduler(
+        "pbs",
+        "PBS",
+        (("pbsnodes", "-a", "-F", "json"), ("qstat", "-Q", "-f", "-F", "json")),
+        read_pbs,
+        "-q {}",
+        "ngpus={num_gpus_per_node}",
+    ),
+    Scheduler("sge", "Grid Engine", (("qhost", "-q"),), read_grid_engine, "-q {}"),
+    Scheduler(
+        "flux",
+        "Flux",
+        (("flux", "resource", "list", "-s", "all", "-no", "{queue}|{nnodes}|{ngpus}"),),
+        read_flux,
+        "--queue={}",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster as its scheduler lists it.
+
+    :ivar scheduler: the scheduler.
+    :ivar kinds: kinds of nodes, by partition.
+    :ivar backend: ReFrame's name of the scheduler, and of the commands by which it asks for a job's state.
+    :ivar parallel_environment: parallel environment of Grid Engine for MPI; empty if unknown.
+    """
+
+    scheduler: Scheduler
+    kinds: Sequence[NodeKind]
+    backend: str
+    parallel_environment: str = ""
+
+    def feature_of(self, kind: NodeKind) -> str:
+        """Return a feature that tells nodes from the others of their partition; empty where there is none."""
+        others = [other for other in self.kinds if other.partition == kind.partition and other != kind]
+        taken = {feature for other in others for feature in other.features}
+        return next((feature for feature in kind.features if others and feature not in taken), "")
+
+    def is_mixed(self, kind: NodeKind) -> bool:
+        """Return whether jobs for nodes of a kind may get others of their partition."""
+        return len([other for other in self.kinds if other.partition == kind.partition]) > 1 and not self.feature_of(
+            kind
+        )
+
+    def access(self, kind: NodeKind) -> list[str]:
+        """Return the options with which a job gets onto nodes of a kind, as a site file has them."""
+        if self.backend == "flux" and kind.partition == "default":
+            return []
+        feature = self.feature_of(kind)
+        return [self.scheduler.access.format(kind.partition), *([f"--constraint={feature}"] if feature else [])]
+
+    def name(self, kind: NodeKind) -> str:
+        """Return the name of ReFrame's partition for nodes of a kind."""
+        kinds = [other for other in self.kinds if other.partition == kind.partition]
+        number = "" if len(kinds) == 1 else f"_{self.feature_of(kind) or kinds.index(kind) + 1}"
+        return re.sub(r"\W", "_", kind.partition + number)
+
+
+def find_cluster(backend: str | None = None) -> Cluster | None:
+    """Return the cluster that this host is part of; None where no scheduler answers.
+
+    :param backend: ReFrame's name of the scheduler to ask; by default the first that answers.
+    """
+    for scheduler in SCHEDULERS:
+        kinds = scheduler.list_kinds() if backend in (None, scheduler.backend) else []
+        if not kinds:
+            continue
+        if scheduler.backend == "slurm":
+            accounts, _ = inventory.output_of(["sacct", "--noheader", "--allocations"])
+            return Cluster(scheduler, kinds, "slurm" if accounts == 0 else "squeue")
+        if scheduler.backend == "sge":
+            status, environments = inventory.output_of(["qconf", "-spl"])
+            for_mpi = [name for name in environments.split() if status == 0 and "mpi" in name.lower()]
+            return Cluster(scheduler, kinds, "sge", *for_mpi[:1])
+        return Cluster(scheduler, kinds, scheduler.backend)
+    return None
 
 
 def gpus_of(resources: str) -> tuple[str, int]:
@@ -143,22 +245,12 @@ def gpus_of(resources: str) -> tuple[str, int]:
     >>> gpus_of("gpu:a100:4(S:0-1),nvme:1"), gpus_of("gpu:2"), gpus_of("(null)")
     (('a100', 4), ('gpu', 2), ('', 0))
     """
-    names: list[str] = []
-    count = 0
-    for name, number in re.findall(r"(?:^|,)gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?", resources):
-        names.append(name or "gpu")
-        count += int(number or 1)
-    return (names[0] if names else "", count)
-
-
-def distinguishing(kind: NodeKind, others: Iterable[NodeKind]) -> str:
-    """Return a feature that only this kind of its partition's nodes has; empty where there is none."""
-    taken = {word for other in others if other != kind and other.partition == kind.partition for word in other.features}
-    return next((word for word in kind.features if word not in taken), "")
+    listed = re.findall(r"(?:^|,)gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?", resources)
+    return (listed[0][0] or "gpu" if listed else "", sum(int(number or 1) for _, number in listed))
 
 
 def reframe_time(text: str) -> str:
-    """Return a time limit of Slurm's as ReFrame writes it; empty for what is none.
+    """Return a time limit of a scheduler as ReFrame writes it; empty for none.
 
     >>> reframe_time("1-12:00:00"), reframe_time("30:00"), reframe_time("infinite")
     ('1d12h0m0s', '0h30m0s', '')
@@ -168,3 +260,38 @@ def reframe_time(text: str) -> str:
         return ""
     days, hours, minutes, seconds = match.groups()
     return (f"{int(days)}d" if days else "") + f"{int(hours or 0)}h{int(minutes)}m{int(seconds)}s"
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the object in JSON; an empty one if the text is something else."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+_MPI_MODULE = re.compile(
+    r"(.*/)?(openmpi|ompi|mpich|impi|intel-?mpi|mvapich2?|cray-mpich|hpcx|spectrum-mpi)(/|$)", re.I
+)
+
+
+def list_modules() -> str:
+    """Return the modules of this host, one on a line, as a login shell lists them."""
+    return inventory.output_of(["bash", "-lc", "module -t avail 2>&1"])[1]
+
+
+def useful_modules(listed: str) -> tuple[dict[str, str], list[str]]:
+    """Return the newest module of each container runtime, by the runtime's name, and all modules of MPI.
+
+    :param listed: output of ``module -t avail``, with directories of modules, and with marks such as ``(default)``.
+    """
+    names = [re.sub(r"[(<].*|@$", "", line).strip() for line in listed.splitlines()]
+    names = [name for name in dict.fromkeys(names) if name and not name.endswith((":", "/"))]
+    runtimes = {}
+    for runtime in RUNTIMES:
+        pattern = re.compile(rf"(.*/)?{re.escape(runtime.name)}(-?(ce|pro))?(/|$)", re.I)
+        matching = [name for name in names if pattern.match(name)]
+        if matching:
+            runtimes[runtime.name] = max(matching, key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    return runtimes, [name for name in names if _MPI_MODULE.match(name)]

@@ -1,4 +1,4 @@
-"""The extras of a site file: the keys that this library reads beyond ReFrame's own, their declarations and checks.
+"""The extras of a site file: keys that this library reads beyond ReFrame's own, their declarations and checks.
 
 They are in ``extras["containercheck"]`` of a partition. Other keys of ``extras`` belong to other libraries, and are
 ignored.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import numbers
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import reframe.utility.typecheck as typ
+from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 
 from containercheck.node.project import CHECKS, RECIPES
@@ -56,15 +57,75 @@ CORE_PEAK = Size(0.1, 1000, "GFLOPS", "51.2 for 16 operations at 3.2 GHz")
 PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
 
 
-def extra(kind: Any, default: Any = None, size: Size | None = None) -> Any:
+@dataclass(frozen=True)
+class Extra:
+    """The declaration of an extra.
+
+    :ivar kind: type of the value; one of ReFrame's for a list or dictionary of something.
+    :ivar size: range of a number; None for any number.
+    :ivar choices: the only values; empty for any.
+    :ivar read: function that raises an error if it cannot read the value.
+    """
+
+    kind: Any
+    size: Size | None = None
+    choices: Collection[str] = ()
+    read: Callable[[Any], Any] | None = None
+
+    def require(self, value: Any, where: str) -> None:
+        """Check a value.
+
+        :param where: place in the site file, for the message.
+        :raises SiteError: the value is of the wrong type, or not plausible.
+        """
+        if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
+            name = getattr(self.kind, "__name__", str(self.kind))
+            raise SiteError(f"{where} is {value!r}, and must be of the type {name}")
+        if self.size and not self.size.lowest <= value <= self.size.highest:
+            unit, example = self.size.unit, self.size.example
+            raise SiteError(f"{where} is {value} {unit}, which is not plausible: write {example}")
+        if self.choices and value not in self.choices:
+            raise SiteError(f"{where} is {value!r}, and must be one of {', '.join(self.choices)}")
+        try:
+            if self.read:
+                self.read(value)
+        except (ValueError, ReframeError) as error:
+            raise SiteError(f"{where}: {error}") from None
+
+
+def extra(kind: Any, default: Any = None, **facts: Any) -> Any:
     """Return a field of a dataclass whose value the site file may set.
 
-    :param kind: type of the value; one of ReFrame's for a list or dictionary of something.
     :param default: default value; ``list`` or ``dict`` for an empty one.
-    :param size: range of a number.
+    :param facts: further values of :class:`Extra`.
     """
     default_argument = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(metadata={"type": kind, "size": size}, **default_argument)
+    return field(metadata={NAMESPACE: Extra(kind, **facts)}, **default_argument)
+
+
+def read_duration(text: str) -> None:
+    """Check that ReFrame can read a duration.
+
+    :raises ValueError: it cannot.
+    """
+    try:
+        typ.Duration(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a duration: write '12h', or '1d6h'") from None
+
+
+def _read_patterns(patterns: Mapping[str, str]) -> None:
+    """Check that a value can be read with each pattern.
+
+    :raises ValueError: a pattern is not a regular expression, or does not have exactly one group.
+    """
+    for name, pattern in patterns.items():
+        try:
+            groups = re.compile(pattern).groups
+        except re.error as error:
+            raise ValueError(f"{name} is not a regular expression: {error}") from None
+        if groups != 1:
+            raise ValueError(f"{name} has {groups} groups, and needs one, for the value")
 
 
 @dataclass(frozen=True)
@@ -102,21 +163,7 @@ class Software:
     tolerance: float | None = extra(numbers.Real, size=PERCENT)
     input: str | None = extra(str)
     options: list[str] = extra(typ.List[str], list)
-    patterns: dict[str, str] = extra(typ.Dict[str, str], dict)
-
-    def check_patterns(self, where: str) -> None:
-        """Check that a value can be read with each pattern.
-
-        :param where: place in the site file, for the message.
-        :raises SiteError: a pattern is no regular expression, or does not have exactly one group.
-        """
-        for name, pattern in self.patterns.items():
-            try:
-                groups = re.compile(pattern).groups
-            except re.error as error:
-                raise SiteError(f"{where}: patterns: {name} is no regular expression: {error}") from None
-            if groups != 1:
-                raise SiteError(f"{where}: patterns: {name} has {groups} groups, and needs one, for the value")
+    patterns: dict[str, str] = extra(typ.Dict[str, str], dict, read=_read_patterns)
 
     @property
     def trees(self) -> dict[str, str]:
@@ -129,63 +176,38 @@ def bound(binds: Iterable[str]) -> list[tuple[str, str]]:
     return [(source, target or source) for source, _, target in (bind.partition(":") for bind in binds)]
 
 
-def ours(declaration: type, extras: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return this library's keys from the extras of a partition.
-
-    :param declaration: dataclass whose fields declare them.
-    :param where: place in the site file, for the message.
-    :raises SiteError: they are no dictionary; or a key is beside the dictionary, as in older site files, where it could
-        also be another library's.
-    """
-    settings = extras.get(NAMESPACE)
-    if settings is not None and not isinstance(settings, dict):
-        raise SiteError(f"{where}: {NAMESPACE} is {settings!r}, and must be a dictionary of what is ours")
-    settings = settings or {}
-    for name in declared(declaration):
-        if name in extras and name not in settings:
-            raise SiteError(
-                f"{where}: {name!r} goes into 'extras': {{{NAMESPACE!r}: {{{name!r}: ...}}}}; if it is another "
-                f"library's, write {name!r}: None in there"
-            )
-    return settings
+def declared(declaration: type) -> dict[str, Extra]:
+    """Return the extras among the fields of a dataclass, by name."""
+    return {member.name: member.metadata[NAMESPACE] for member in fields(declaration) if NAMESPACE in member.metadata}
 
 
-def declared(declaration: type) -> dict[str, Mapping[str, Any]]:
-    """Return the fields of a dataclass that are made by :func:`extra`: their metadata, by name."""
-    return {member.name: member.metadata for member in fields(declaration) if "type" in member.metadata}
-
-
-def checked(declaration: type, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+def checked(declaration: type, settings: object, where: str) -> dict[str, Any]:
     """Return the values that are set for the fields of a dataclass, without those that are None.
 
+    :param settings: dictionary of the site file.
     :param where: place in the site file, for the message.
-    :raises SiteError: a key is unknown, or a value is of the wrong type or of an implausible size.
+    :raises SiteError: it is not a dictionary, a key is unknown, or a value is of the wrong type or not plausible.
     """
+    if not isinstance(settings, dict):
+        raise SiteError(f"{where} is {settings!r}, and must be a dictionary")
     known = declared(declaration)
-    refuse_unknown(settings, known, sorted(known), where)
+    refuse_unknown(settings, known, where)
     values = {name: value for name, value in settings.items() if value is not None}
     for name, value in values.items():
-        kind, size = known[name]["type"], known[name]["size"]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise SiteError(
-                f"{where}: {name} is {value!r}, and must be of the type {getattr(kind, '__name__', str(kind))}"
-            )
-        if size and not size.lowest <= value <= size.highest:
-            raise SiteError(f"{where}: {name} is {value} {size.unit}, which cannot be meant: write {size.example}")
+        known[name].require(value, f"{where}: {name}")
     return values
 
 
-def refuse_unknown(names: Iterable[str], allowed: Iterable[str], known: list[str], where: str, hint: str = "") -> None:
-    """Check that all names are allowed.
+def refuse_unknown(names: Iterable[str], known: Collection[str], where: str, hint: str = "") -> None:
+    """Check that all names are known.
 
-    :param known: names that the message may suggest.
     :param where: place in the site file, for the message.
     :param hint: further advice at the end of the message.
-    :raises SiteError: a name is not allowed; the message has the nearest known name, or all of them.
+    :raises SiteError: a name is not known; the message has the nearest known name, or all of them.
     """
-    for name in sorted(set(names) - set(allowed)):
+    for name in sorted(set(names) - set(known)):
         near = nearest(name, known)
-        advice = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}."
+        advice = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}."
         raise SiteError(f"{where}: unknown {name!r}: {advice}{hint}")
 
 
@@ -196,26 +218,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return by_folded[near[0]] if near else ""
 
 
-def refuse_unknown_recipes(images: Iterable[str], has_own_checks: bool, where: str) -> None:
-    """Check that each key of ``images`` is a recipe: any other one would name an image that is never used.
-
-    :param has_own_checks: whether the site has checks that not every session looks for; their recipes are not known.
-    :param where: place in the site file, for the message.
-    :raises SiteError: one is none; the message has the recipe of the check of that name, or the nearest recipe.
-    """
-    recipes_of_checks = {
-        check.casefold(): recipe
-        for text in _check_files()
-        for check in _CHECK.findall(text)
-        for recipe in _RECIPE.findall(text)[:1]
-    }
-    known = sorted({*(path.stem for path in RECIPES.glob("*.def")), *recipes_of_checks.values()})
-    for name in sorted(set(images) - set(known)):
-        if name.casefold() in recipes_of_checks:
-            recipe = recipes_of_checks[name.casefold()]
-            raise SiteError(f"{where}: images are named by recipe, and {name!r} is none: write {recipe!r}")
-        if nearest(name, known) or not has_own_checks:
-            refuse_unknown([name], (), known, where)
+def recipes() -> set[str]:
+    """Return the names of the recipes of images, the library's and those that checks on the search path name."""
+    named = {recipe for text in _check_files() for recipe in _RECIPE.findall(text)}
+    return named | {path.stem for path in RECIPES.glob("*.def")}
 
 
 def checks() -> list[str]:

@@ -1,4 +1,4 @@
-"""Query the hosts of a partition for their C library and their MPI.
+"""The hosts of a partition: their C library and MPI, and the release of Debian that suits them.
 
 The commands run where jobs run, not on the machine that loads the checks.
 """
@@ -10,6 +10,7 @@ import functools
 import os
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from reframe.core.backends import getlauncher
@@ -21,8 +22,9 @@ from reframe.utility import osext
 
 from containercheck.node import mpi, texts
 from containercheck.site import schedulers, waiting
-from containercheck.site.releases import Version
-from containercheck.site.sites import Site
+from containercheck.site.sites import RELEASES, Site
+
+Version = tuple[int, int]
 
 #: Command that prints the version of the C library: "glibc 2.36", or nothing for another library.
 QUESTION = "getconf GNU_LIBC_VERSION"
@@ -33,10 +35,8 @@ OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$
 _VERSION = re.compile(r"^glibc (\d+)\.(\d+)", re.MULTILINE)
 #: Time limit of the job that runs these commands, in seconds.
 PROMPT = 300.0
-#: Longest wait for that job, without which a session cannot go on, where the site has no ``max_pending_time``; seconds.
-PATIENCE = 1800.0
-#: Words on a job that waited for so long: another one would too.
-_GIVEN_UP = "was given up"
+#: Longest wait for that job in the queue, without which a session cannot go on; the site may set another.
+PATIENCE = "30m"
 
 
 class UnknownError(Exception):
@@ -47,23 +47,39 @@ class UnseenError(UnknownError):
     """A host could not answer, as it does not see the stage directory; the message says what to do."""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a node.
+
+    :ivar output: output of the commands.
+    :ivar error: error in place of the output; None for none.
+    """
+
+    output: str = ""
+    error: UnknownError | None = None
+
+
+def release_for(version: Version) -> str:
+    """Return the release of images for hosts with this C library: the oldest whose library is not older.
+
+    The host's MPI then finds the symbols that it needs in the image (the integrated variant), and the image runs on
+    most other hosts too. For hosts that are newer than all releases, it is the newest release.
+    """
+    return next((name for name, libc in RELEASES.items() if libc >= version), [*RELEASES][-1])
+
+
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    If its jobs do not run on this machine, a job asks one of its nodes, once in a session, or twice where that fails.
+    If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
 
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
     """
-    if site.is_here:
-        output, problem = os.confstr("CS_GNU_LIBC_VERSION") or "", ""
-    else:
-        output, problem = _ask(site.partition)
-    if problem.startswith(waiting.UNSEEN):
-        raise UnseenError(problem)
+    output = os.confstr("CS_GNU_LIBC_VERSION") or "" if site.is_here else _output_of(site)
     version = _VERSION.search(output)
     if not version:
-        raise UnknownError(problem or f"{QUESTION} printed {output.strip() or 'nothing'}")
+        raise UnknownError(f"{QUESTION} printed {output.strip() or 'nothing'}")
     return int(version[1]), int(version[2])
 
 
@@ -72,23 +88,23 @@ def mpi_libraries_of(site: Site) -> set[str]:
 
     :raises UnknownError: a partition whose jobs do not run on this machine did not answer.
     """
-    output, problem = _ask(site.partition)
-    if problem:
-        raise UnknownError(problem)
-    return {name for name in output.split() if mpi.SONAME.match(name)}
+    return {name for name in _output_of(site).split() if mpi.SONAME.match(name)}
+
+
+def _output_of(site: Site) -> str:
+    """Return the output of the commands on a node of a partition.
+
+    :raises UnknownError: the node did not answer.
+    """
+    answer = ask(site.partition)
+    if answer.error:
+        raise answer.error
+    return answer.output
 
 
 @functools.cache
-def _ask(name: str) -> tuple[str, str]:
-    """Return the output of the two commands on a node of a partition, and why there is none; ask twice if need be."""
-    output, problem = _ask_once(name)
-    if _VERSION.search(output) or _GIVEN_UP in problem:
-        return output, problem
-    return _ask_once(name)
-
-
-def _ask_once(name: str) -> tuple[str, str]:
-    """Return the same; run a single job."""
+def ask(name: str) -> Answer:
+    """Run the commands in a job on a node of a partition, and return its answer."""
     partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
     getlogger().info(f"asking a node of {name} for its C library and MPI")
     # The nodes see the stage directory too.
@@ -99,24 +115,24 @@ def _ask_once(name: str) -> tuple[str, str]:
         facts = {"name": "ask-libc", "workdir": directory, "sched_access": partition.access}
         job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
         job.num_tasks, job.options = 1, schedulers.access_of(job)
-        job.max_pending_time = Site.of(partition).max_pending_time
+        job.max_pending_time = Site.of(partition).max_pending_time or PATIENCE
         job.time_limit = PROMPT
-        bounds = waiting.Bounds(job, PROMPT, job.max_pending_time or PATIENCE)
+        watch = waiting.Watch(job)
         try:
             job.prepare([QUESTION, OF_MPI], [partition.local_env])
             job.submit()
             job.wait()
-            if bounds.why:
-                return "", f"its job, {job.jobid}, {_GIVEN_UP}: {bounds.why}"
+            if watch.why:
+                return Answer(error=UnknownError(f"its job, {job.jobid}, was given up: {watch.why}"))
             if job.exception:
                 raise job.exception
-            if not waiting.appears(Path(directory, job.stdout)):
-                return "", waiting.unseen(stage)
-            return texts.tail(Path(job.stdout)), ""
+            if not waiting.appears(Path(directory, job.stdout).exists):
+                return Answer(error=UnseenError(waiting.unseen(stage)))
+            return Answer(texts.tail(Path(job.stdout)))
         except (ReframeError, OSError) as error:
             # The last line of a failed command; ReFrame's message has all of them.
             message = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
-            return "", f"its job failed: {message[0]}"
+            return Answer(error=UnknownError(f"its job failed: {message[0]}"))
         finally:
             with contextlib.suppress(ReframeError, OSError):
                 if job.jobid and not job.scheduler.finished(job):

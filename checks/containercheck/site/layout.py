@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.site import processors
-from containercheck.site.sites import Site
+from containercheck.site.sites import Site, usable_processors
 
 
 class LayoutError(Exception):
@@ -86,7 +85,7 @@ class Layout:
         """
         if not site.is_here:
             return
-        usable = processors.usable() if usable is None else usable
+        usable = usable_processors() if usable is None else usable
         if self.ranks_per_node * self.threads > usable:
             raise ReframeError(
                 f"{os.uname().nodename} has {usable} core(s) for this session, the configuration says {site.cores}: "

@@ -21,8 +21,8 @@ PHASE = r"""phase() {
     began=$now
 }"""
 
-#: Shell function that starts a program beside others, and keeps its output, its status, and when it began and ended.
-#: Of two mpirun of Open MPI 4 with one directory for their files, the first to end takes it away from the other.
+#: Shell function that starts a program at the same time as others, and keeps its output, its status, its start and its
+#: end. The first of two mpirun of Open MPI 4 to end removes the directory of their files, if they share one.
 BESIDE = r"""beside() {
     name=$1
     shift

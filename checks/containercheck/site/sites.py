@@ -1,7 +1,7 @@
-"""Facts about a partition from the site file: ReFrame's own keys, and the extras that this library reads.
+"""A partition as one validated value: ReFrame's own keys of the site file, and the extras that this library reads.
 
-The machine that loads the checks need not be like the nodes that run them. It is asked only where jobs run on it
-(ReFrame's local scheduler).
+The nodes that run the checks may differ from the machine that loads them. Only for a local partition, whose jobs run on
+this machine, its own processors and memory are taken.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from reframe.core.systems import SystemPartition
 
 from containercheck.node import architectures, mpi
 from containercheck.node.build.cache import private_directory
-from containercheck.site import extras, processors, releases
+from containercheck.site import extras
 from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-#: Numbers of processes in CHPCE's figures that are no powers of two.
-CHPCE_COUNTS = (24, 48, 56)
 #: Advice for a check of the site's own that is not on this session's search path.
 _OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
+#: Releases of Debian from which images may be built, with the version of their C library, the oldest first, as in the
+#: archives (packages.debian.org) in November 2026.
+RELEASES = {"bookworm": (2, 36), "trixie": (2, 41)}
 #: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
 BINDINGS = ("cores", "none", "launcher")
 
@@ -63,31 +64,31 @@ class Site:
     hardware_threads: int = 1
     time_limit: float | None = None
     arch: str | None = None
-    max_nodes: int = extra(int, 1, NODE_COUNT)
+    max_nodes: int = extra(int, 1, size=NODE_COUNT)
     node_counts: list[int] = extra(typ.List[int], list)
     core_counts: list[int] = extra(typ.List[int], list)
     memory_per_node: int | None = extra(int, size=NODE_MEMORY)
     peak_per_core: float | None = extra(numbers.Real, size=CORE_PEAK)
-    max_pending_time: str | None = extra(str)
+    max_pending_time: str | None = extra(str, read=extras.read_duration)
     exclusive: bool = extra(bool, True)
     machine_lock: bool | None = extra(bool)
     parallel_environment: str | None = extra(str)
-    binding: str = extra(str, "launcher")
+    binding: str = extra(str, "launcher", choices=BINDINGS)
     python: str | None = extra(str)
     build_on_node: bool | None = extra(bool)
     build_access: list[str] = extra(typ.List[str], list)
     emulated: bool = extra(bool, False)
-    mpi: str | None = extra(str)
+    mpi: str | None = extra(str, choices=mpi.FAMILIES)
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)
     mpich_launcher_options: list[str] | None = extra(typ.List[str])
-    image_launcher: str | None = extra(str)
+    image_launcher: str | None = extra(str, read=getlauncher)
     image_launcher_options: list[str] = extra(typ.List[str], list)
     container_network: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
     image_mirror: str | None = extra(str)
-    release: str | None = extra(str)
+    release: str | None = extra(str, choices=RELEASES)
     inputs: dict[str, str] | None = extra(typ.Dict[str, str])
     tolerances: dict[str, dict[str, float]] | None = extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
     software: dict[str, Software] | None = extra(typ.Dict[str, dict])
@@ -111,7 +112,7 @@ class Site:
     def of(cls, partition: SystemPartition) -> Site:
         """Return the facts about a partition, which is read once.
 
-        :raises SiteError: an extra is unknown, misplaced, or of the wrong type or size.
+        :raises SiteError: an extra is unknown, or of the wrong type or size.
         """
         return _site(partition)
 
@@ -189,44 +190,38 @@ class Site:
 
 @functools.cache
 def _site(partition: SystemPartition) -> Site:
-    """Read a partition: see :meth:`Site.of`."""
-    where = f"site file, extras of {partition.fullname}"
-    given = extras.ours(Site, partition.extras, where)
-    where = f"{where}: {extras.NAMESPACE}"
-    settings = extras.checked(Site, given, where)
-    for name, allowed in (("binding", BINDINGS), ("mpi", mpi.FAMILIES), ("release", releases.IMAGES)):
-        if settings.get(name) not in (None, *allowed):
-            raise SiteError(f"{where}: {name} is {settings[name]!r}, and must be one of {', '.join(allowed)}")
-    if settings.get("image_launcher"):
-        try:
-            getlauncher(settings["image_launcher"])
-        except ReframeError as error:
-            raise SiteError(f"{where}: image_launcher: {error}") from None
-    if settings.get("max_pending_time"):
-        try:
-            typ.Duration(settings["max_pending_time"])
-        except ValueError:
-            text = settings["max_pending_time"]
-            raise SiteError(
-                f"{where}: max_pending_time is {text!r}, which is no time: write '12h', or '1d6h'"
-            ) from None
+    """Return the value of a partition: see :meth:`Site.of`."""
+    where = f"site file, extras of {partition.fullname}: {extras.NAMESPACE}"
+    settings = extras.checked(Site, partition.extras.get(extras.NAMESPACE) or {}, where)
     settings.update(_by_check(settings, where))
-    if settings.get("images"):
-        extras.refuse_unknown_recipes(settings["images"], bool(settings.get("own_checks")), f"{where}: images")
+    if images := settings.get("images"):
+        # The recipes of checks that this session does not look for are not known.
+        known = extras.recipes()
+        named = [name for name in images if not settings.get("own_checks") or extras.nearest(name, known)]
+        extras.refuse_unknown(named, known, f"{where}: images", " Images are named by recipe.")
     is_here = partition.scheduler.registered_name == "local"
-    gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
+    # ReFrame gives a partition without a processor an empty description.
+    processor = partition.processor if partition.processor.info else None
+    here = (platform.machine(), usable_processors()) if is_here else (None, None)
     return Site(
-        partition.fullname,
-        is_here,
-        _architecture(partition, is_here),
-        _cores(partition, is_here),
-        gpus,
-        (partition.processor.info and partition.processor.num_cpus_per_core) or 1,
-        None if partition.time_limit is None else typ.Duration(partition.time_limit),
-        _arch(partition),
+        partition=partition.fullname,
+        is_here=is_here,
+        architecture=_architecture(processor.arch) if processor and processor.arch else here[0],
+        cores=processor.num_cores or processor.num_cpus if processor else here[1],
+        gpus=sum(device.num_devices for device in partition.select_devices("gpu")),
+        hardware_threads=(processor and processor.num_cpus_per_core) or 1,
+        time_limit=None if partition.time_limit is None else typ.Duration(partition.time_limit),
+        arch=(processor and processor.arch) or None,
         # Some centres configure Slurm to bind nothing by itself.
         **{"binding": "launcher" if is_here else "cores", **settings},
     )
+
+
+def _architecture(arch: str) -> str:
+    """Return the architecture of a processor, which a site file names by archspec's microarchitecture or otherwise."""
+    from archspec.cpu import TARGETS
+
+    return TARGETS[arch].family.name if arch in TARGETS else arch
 
 
 def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
@@ -235,41 +230,41 @@ def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
     :raises SiteError: a check is unknown, or an entry is wrong.
     """
     given = {name: settings[name] for name in ("software", "inputs", "tolerances") if settings.get(name)}
-    known = extras.checks() if given else []
+    known = {*extras.checks(), *settings.get("own_checks", ())} if given else set()
     for name, entries in given.items():
-        allowed = {*known, *settings.get("own_checks", ())}
-        extras.refuse_unknown(entries, allowed, known, f"{where}: {name}", _OWN_CHECK)
+        extras.refuse_unknown(entries, known, f"{where}: {name}", _OWN_CHECK)
     software = {
         check: Software(**extras.checked(Software, entry, f"{where}: software: {check}"))
         for check, entry in given.get("software", {}).items()
     }
     for check, entry in software.items():
-        entry.check_patterns(f"{where}: software: {check}")
         if entry.spack and entry.easybuild:
             raise SiteError(f"{where}: software: {check}: spack or easybuild, not both: leave one out")
-    for check in sorted(given.get("inputs", {}).keys() & {check for check, entry in software.items() if entry.input}):
-        raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
+        if entry.input and check in given.get("inputs", {}):
+            raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}
 
 
-def _arch(partition: SystemPartition) -> str | None:
-    return (partition.processor.info and partition.processor.arch) or None
+def usable_processors(root: Path = Path("/")) -> int:
+    """Return the number of processors that this process may use, by its affinity and the quotas of its cgroups.
 
-
-def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
-    arch = _arch(partition)
-    if arch is None:
-        return platform.machine() if is_here else None
-    # ReFrame's processor.arch may be archspec's name of a microarchitecture, or any other text.
-    from archspec.cpu import TARGETS
-
-    return TARGETS[arch].family.name if arch in TARGETS else arch
-
-
-def _cores(partition: SystemPartition, is_here: bool) -> int | None:
-    if partition.processor.info:
-        return partition.processor.num_cores or partition.processor.num_cpus
-    return processors.usable() if is_here else None
+    :param root: root of the file systems ``/proc`` and ``/sys``: see cgroups(7), version 2.
+    """
+    usable = len(os.sched_getaffinity(0))
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    group = next((Path(line[3:].lstrip("/")) for line in lines if line.startswith("0::")), Path())
+    # In a container, the path may be that of the host.
+    for directory in (group, *group.parents):
+        try:
+            quota, period = (root / "sys/fs/cgroup" / directory / "cpu.max").read_text().split()
+        except (OSError, ValueError):
+            continue
+        if quota != "max":
+            usable = min(usable, int(quota) // int(period))
+    return max(1, usable)
 
 
 def current() -> tuple[Site, ...]:
@@ -300,14 +295,14 @@ def partitions_with(nodes: int) -> list[str]:
 def core_counts() -> list[int]:
     """Return the powers of two and the divisors below the number of cores of a node of the current system; at least 1.
 
-    Of a node's cores, ranks of a divisor have threads for all: 7 and 14 of 28 in D12.6 table 6.2. Those of CHPCE's
-    figures are among them, and those that a site names.
+    Of a node's cores, ranks of a divisor have threads for all: 7 and 14 of 28 in D12.6 table 6.2. Those that a site
+    names are among them.
     """
     counts = {1}
     for site in current():
         cores = site.cores or 1
         counts |= {1 << power for power in range(1, 16) if 1 << power < cores}
-        counts |= {count for count in range(1, cores) if cores % count == 0 or count in CHPCE_COUNTS}
+        counts |= {count for count in range(1, cores) if cores % count == 0}
         counts |= {count for count in site.core_counts if 1 <= count < cores}
     return sorted(counts)
 

@@ -1,8 +1,10 @@
-"""Limits to the wait for a job: ReFrame itself waits as long as the scheduler does not show the job as ended."""
+"""Jobs after their submission: an end to the wait, the real end of a job that ReFrame lost, and its reason."""
 
 from __future__ import annotations
 
 import contextlib
+import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,62 +14,69 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 from reframe.core.schedulers import Job
 
-from containercheck.site import slurm
+from containercheck.node import texts
+from containercheck.site import schedulers
+from containercheck.site.schedulers import is_slurm
 
 #: Longest wait of a job on this machine for others that measure or build, in seconds.
 TURN = 6 * 3600.0
-#: Time that a scheduler has to end a job after its limit, in seconds; then the job is given up.
-BEYOND = 600.0
-#: Seconds between two queries of Slurm.
-INTERVAL = 15.0
+#: Longest wait, in seconds, for a controller of Slurm that does not answer, and for a job in a transient state.
+PATIENCE = 300.0
 #: Longest delay with which files of a job appear on this machine, in seconds: network file systems cache directories.
 LATE = 30.0
-#: Beginning of the message on a directory that is not shared.
-UNSEEN = "the nodes do not see"
-#: Seconds between two queries of the scheduler.
+#: Seconds between two queries of Slurm's controller: while ReFrame polls a job, and after ReFrame lost it.
+_POLLED, _LOST = 15.0, 2.0
+#: Seconds between two looks at files, or queries of the scheduler.
 _POLL = 1.0
+#: Slurm's states of a job that runs, or waits to run.
+_ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
+#: Transient states that a job may never leave, because a program of the site hangs or a person has to act.
+_STUCK = {
+    *("COMPLETING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "RESIZING"),
+    *("REVOKED", "SIGNALING", "STAGE_OUT", "STOPPED"),
+}
+#: States of a job that ended in the queue.
+_NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
+#: States of a job that met its time limit, or was preempted: its finished rounds count.
+_MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
 
 
 def unseen(directory: Path) -> str:
     """Return that nodes do not see a directory of a job, and what to do."""
     return (
-        f"{UNSEEN} {directory}: set the stage directory to one that they share with this host, "
+        f"the nodes do not see {directory}: set the stage directory to one that they share with this host, "
         "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
     )
 
 
-def appears(path: Path, patience: float = LATE) -> bool:
-    """Wait until a file of a job that ended is visible here; return whether it came to that.
+def appears(finished: Callable[[], bool]) -> bool:
+    """Wait until files of a job that ended are visible here; return whether they are.
 
-    :param patience: seconds.
+    :param finished: function that looks for them.
     """
-    end = time.monotonic() + patience
-    while not path.exists():
+    end = time.monotonic() + LATE
+    while not finished():
         if time.monotonic() > end:
             return False
         time.sleep(_POLL)
     return True
 
 
-class Bounds:
-    """A wrapper of a job's scheduler that reports the job as ended when it takes too long.
+class Watch:
+    """A watch over a job: it reports a job of Slurm as ended if Slurm will not end it by itself.
 
-    A job that is given up is cancelled, and the results of its finished runs count. All other methods are the
-    scheduler's own.
+    It takes the place of the job's scheduler, and has its methods. A job that is given up is cancelled, and the results
+    of its finished runs count.
 
     :param job: a job that is not yet submitted.
-    :param limit: longest run time of the job in seconds.
-    :param pending: longest time from the job's submission to its end in seconds; None for any.
     :ivar why: reason for which the job was given up; empty if it was not.
     """
 
-    def __init__(self, job: Job, limit: float, pending: float | None = None) -> None:
+    def __init__(self, job: Job) -> None:
         """Replace the job's scheduler."""
-        self._scheduler, self._job = job.scheduler, job
-        self._is_local = self._scheduler.registered_name == "local"
-        self._limit, self._pending, self.why = limit, pending, ""
-        self._asked = 0.0
-        self._since: dict[str, tuple[str, float]] = {}
+        self._scheduler, self._job, self.why = job.scheduler, job, ""
+        self._asked = self._since = 0.0
+        self._state: str | None = ""
         job._scheduler = self
 
     def __getattr__(self, name: str) -> Any:
@@ -78,16 +87,17 @@ class Bounds:
 
     def finished(self, job: Job) -> bool:
         """Return whether the job has ended, or was given up."""
-        if self._scheduler.finished(job):
+        if self.why or self._scheduler.finished(job):
             return True
-        if not self.why:
-            self.why = self._overdue(job)
-            if self.why:
-                getlogger().warning(f"job {job.jobid} is given up: {self.why}")
-                with contextlib.suppress(ReframeError, OSError):
-                    self._scheduler.cancel(job)
-        # A job on this machine ends within seconds, in which its runner writes the results.
-        return bool(self.why) and not self._is_local
+        if not is_slurm(job) or time.monotonic() - self._asked < _POLLED:
+            return False
+        self._asked = time.monotonic()
+        self.why = self._stuck(job)
+        if self.why:
+            getlogger().warning(f"job {job.jobid} is given up: {self.why}")
+            with contextlib.suppress(ReframeError, OSError):
+                self._scheduler.cancel(job)
+        return bool(self.why)
 
     def wait(self, job: Job) -> None:
         """Wait until the job has ended, or was given up."""
@@ -96,66 +106,111 @@ class Bounds:
             time.sleep(_POLL)
 
     def outlast(self, finished: Callable[[], bool]) -> str | None:
-        """Wait until the job has really ended and its files are visible; return its state in Slurm, if there is one.
-
-        :param finished: function that tells from the job's files that there is nothing to wait for.
-        """
-        if self.why or self._is_local:
-            return None
-        state = slurm.outlast(self._job, finished) if slurm.is_slurm(self._job) else None
-        if state in ("COMPLETED", None) and not self._job.exitcode:
-            end = time.monotonic() + LATE
-            while not finished() and time.monotonic() < end:
-                time.sleep(_POLL)
-        return state
+        """Wait until the job has really ended: see :func:`outlast`."""
+        return None if self.why else outlast(self._job, finished)
 
     def end(self, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
-        """Return why the job ended early: see :func:`slurm.end_of_job`."""
-        return self.why or slurm.end_of_job(self._job, state, stderr, max_pending_time)
-
-    def _overdue(self, job: Job) -> str:
-        """Return why the job is given up; empty while it is still waited for."""
-        elapsed = time.time() - job.submit_time
-        if self._is_local:
-            longest = self._limit + TURN
-            if elapsed <= longest:
-                return ""
-            return (
-                f"it takes longer than {longest:.0f} s: {self._limit:.0f} s of its own, and {TURN:.0f} s to wait for "
-                "others who measure or build on this machine"
-            )
-        if self._pending is not None and elapsed > self._pending:
-            return f"it had not ended after {self._pending:.0f} s ({self._scheduler.registered_name} says {job.state})"
-        if self._lasts("RUNNING" if job.state == "RUNNING" else "", self._limit + BEYOND):
-            return f"it runs longer than its limit of {self._limit:.0f} s, and the scheduler did not end it"
-        if not slurm.is_slurm(job) or time.monotonic() - self._asked < INTERVAL:
-            return ""
-        self._asked = time.monotonic()
-        return self._stuck(job)
+        """Return why the job ended early: see :func:`end_of_job`."""
+        return self.why or end_of_job(self._job, state, stderr, max_pending_time)
 
     def _stuck(self, job: Job) -> str:
-        """Return why Slurm will not end the job by itself; empty while it may."""
-        try:
-            state, restarts = slurm.state_of(job.jobid), slurm.restarts_of(job.jobid)
-        except slurm.Unreachable:
-            state, restarts = "silent", 0
-        if restarts:
-            return "Slurm requeued it, and its second start would mix its results with those of the first"
-        kind = state if state in slurm.STUCK or state == "silent" else "" if slurm.is_alive(state) else "ended"
-        if not self._lasts(kind, slurm.PATIENCE, "slurm"):
-            return ""
-        if kind == "silent":
-            return f"Slurm's controller has not answered for {slurm.PATIENCE:g} s"
-        return f"Slurm has said {state} for {slurm.PATIENCE:g} s"
+        """Return why Slurm will not end the job by itself: a state that is not of a living job lasts."""
+        state = state_of(job.jobid)
+        if state != self._state or state in {*_ALIVE, ""}:
+            self._state, self._since = state, time.monotonic()
+        lasts = time.monotonic() - self._since > PATIENCE
+        return f"Slurm has reported {state or 'no such job'} for {PATIENCE:g} s" if lasts else ""
 
-    def _lasts(self, kind: str, seconds: float, source: str = "job") -> bool:
-        """Return whether a state has lasted for longer than ``seconds``.
 
-        :param kind: the state; empty for one that may last.
-        :param source: whose state it is: the job's, or Slurm's.
-        """
-        previous, since = self._since.get(source, ("", 0.0))
-        if kind != previous:
-            since = time.monotonic()
-            self._since[source] = kind, since
-        return bool(kind) and time.monotonic() - since > seconds
+def state_of(jobid: str) -> str | None:
+    """Return the state of a job in Slurm, such as ``NODE_FAIL``: see :func:`_value_of`."""
+    return _value_of(jobid, "JobState")
+
+
+def _value_of(jobid: str, name: str) -> str | None:
+    """Return a value that scontrol shows for a job: None if Slurm no longer knows the job, empty without an answer."""
+    command = ["scontrol", "show", "job", "-o", jobid]
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=schedulers.COMMAND_LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    if match := re.search(rf"\b{name}=(\S+)", result.stdout):
+        return match[1]
+    return None if "Invalid job id" in result.stderr else ""
+
+
+def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
+    """Wait until the job has really ended and its files are visible; return its last state in Slurm, if there is one.
+
+    ReFrame takes a job for ended when squeue does not list it, as happens while the controller is restarted. The wait
+    for a silent controller, and for a job in a transient state, ends after :data:`PATIENCE`: an epilog may hang.
+
+    :param finished: function that finds from the job's files that the wait is over.
+    """
+    if job.scheduler.registered_name == "local":
+        return None
+    state = _settle(job, finished) if is_slurm(job) else None
+    if state in ("COMPLETED", None) and not job.exitcode:
+        appears(finished)
+    return state
+
+
+def _settle(job: Job, finished: Callable[[], bool]) -> str | None:
+    """Wait until a job of Slurm has really ended; return its last state: see :func:`outlast`."""
+    end, state = time.monotonic() + PATIENCE, None
+    while not finished() and time.monotonic() < end:
+        answer = state_of(job.jobid)
+        if answer not in {*_ALIVE, *_STUCK, ""}:
+            return answer
+        state = answer or None
+        if answer in _ALIVE:
+            end = time.monotonic() + PATIENCE
+        time.sleep(_LOST)
+    return state
+
+
+def lost_node(job: Job) -> str:
+    """Return Slurm's statement that a job lost one of its nodes, which spoils its last runs; empty without one.
+
+    A job whose runs fail quickly ends before Slurm declares the node down. Its state need not be ``NODE_FAIL`` then; it
+    stays ``COMPLETING`` until the node is down.
+    """
+    if not is_slurm(job):
+        return ""
+    end = time.monotonic() + PATIENCE
+    if _settle(job, lambda: time.monotonic() > end) == "NODE_FAIL":
+        return "Slurm says NODE_FAIL"
+    nodes = _value_of(job.jobid, "NodeList")
+    down = [node.problem for node in schedulers.list_nodes(f"--nodes={nodes}") if node.state == "down"] if nodes else []
+    return f"Slurm says {', '.join(dict.fromkeys(down))}" if down else ""
+
+
+def met_limit(state: str | None) -> bool:
+    """Return whether a job met its time limit or was preempted; without a state, any orderly end is taken for that."""
+    return state is None or state in _MET_LIMIT
+
+
+def end_of_job(job: Job, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
+    """Return why a job ended early, as far as is known: its state in Slurm, and the last line of its output.
+
+    :param job: the job, of any scheduler.
+    :param state: state in Slurm; None without Slurm, or if Slurm does not know the job.
+    :param stderr: error file of the job, which exists once the job has started.
+    :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
+    """
+    if stderr.exists():
+        lines = texts.tail(stderr).strip().splitlines()
+        last = lines[-1].removeprefix("error: ") if lines else f"it printed nothing ({stderr.parent})"
+        return f"Slurm says {state}: {last}" if state else last
+    if state is None:
+        seen = f" and says {job.state}" if job.state and not is_slurm(job) else ""
+        return (
+            f"{job.scheduler.registered_name} took it as job {job.jobid}{seen}, and it left no output: was it started, "
+            f"and do the nodes see {stderr.parent}? (RFM_STAGE_DIR=DIR names another place)"
+        )
+    if state in _NEVER_STARTED:
+        waited = f"; it may wait {max_pending_time:g} s in the queue" if max_pending_time else ""
+        return f"Slurm says {state}, the job never started (pending time{waited})"
+    return f"Slurm says {state}, and the job wrote nothing: {unseen(stderr.parent)}"

@@ -16,8 +16,8 @@ from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIME
 from containercheck.node.job import launch
 from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
-from containercheck.site import hosts, node_commands, releases
-from containercheck.site.sites import Site, path_of
+from containercheck.site import hosts, node_commands
+from containercheck.site.sites import RELEASES, Site, path_of
 from containercheck.software import managers
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
@@ -168,20 +168,20 @@ def _on_each_node(wanted: Wanted) -> list[str]:
 
 def _release(wanted: Wanted, site: Site) -> str:
     """Return the image's release of Debian: the requested one, the site's, or the one that fits its hosts."""
-    if wanted.release and wanted.release not in releases.IMAGES:
-        raise ReframeError(f"release is {wanted.release!r}, and must be one of {', '.join(releases.IMAGES)}")
-    if wanted.release or site.release:
-        return wanted.release or site.release
+    if wanted.release and wanted.release not in RELEASES:
+        raise ReframeError(f"release is {wanted.release!r}, and must be one of {', '.join(RELEASES)}")
+    if release := wanted.release or site.release:
+        return release
     if wanted.dry and not site.is_here:
-        return releases.IMAGES[0]
+        return [*RELEASES][0]
     try:
-        return releases.for_libc(hosts.libc_of(site))
+        return hosts.release_for(hosts.libc_of(site))
     except hosts.UnseenError as error:
         raise ReframeError(f"no image: {error}") from None
     except hosts.UnknownError as error:
         raise ReframeError(
             f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "
-            f"{', '.join(releases.IMAGES)}, in the site's extras, release"
+            f"{', '.join(RELEASES)}, in the site's extras, release"
         ) from None
 
 

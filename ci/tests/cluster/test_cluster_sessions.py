@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory, write_program
 from containercheck.node.explain import explanation
-from containercheck.site import releases
+from containercheck.site import hosts
 
 # ReFrame matches names without their blanks.
 PING_PONG = "PingPong%variant={}%num_nodes=2"
@@ -79,7 +79,7 @@ def test_the_fabric_is_lost_in_the_generic_container_only(on_cluster):
     result = on_cluster("-n", PING_PONG.format("(integrated|generic)"), "-S", "rounds=3")
     # Once, however many images there are.
     assert result.output.count("asking a node of virtual-cluster:compute for its C library") == 1, result.output
-    fitting = releases.for_libc(tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split("."))))
+    fitting = hosts.release_for(tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split("."))))
     assert result.case("generic")["provenance"]["image_release"] == fitting
     assert result.case("generic")["provenance"]["started"] == {"subject": "by the job's launcher"}
     integrated, generic = (bandwidth(result.case(variant)) for variant in ("integrated", "generic"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from containercheck.command import doctor
+from containercheck.command.doctor import Outlook
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.results.cases import collect
 from containercheck.session.inventories import Answer
@@ -20,21 +21,22 @@ def cases():
     return collect([{"runs": [{"testcases": [case(variant="bare"), case(variant="generic")]}]}])
 
 
-def test_where_nodes_lack_the_runtimes_that_the_site_names_containers_will_not_run():
-    found = doctor.with_runtimes([answer("Docker")], cases())
-    assert {case.variant: case.result for case in found} == {"bare": "pass", "generic": "skip"}
-    assert not doctor.can_compare(found)
-    (skipped,) = (case for case in found if case.result == "skip")
+def test_containers_are_skipped_where_nodes_lack_the_runtimes_that_the_site_names():
+    outlook = Outlook.of([answer("Docker")], cases())
+    assert [case.variant for case in outlook.run] == ["bare"]
+    assert not outlook.compares
+    (skipped,) = outlook.skipped
     assert (
         f"the site's file names {APPTAINER} in container_platforms, and cluster:compute has Docker"
         in skipped.skip_reason
     )
 
 
-def test_where_one_of_them_is_there_and_where_nothing_is_known_they_stand_as_reframe_says():
+def test_where_a_runtime_is_there_and_where_nothing_is_known_cases_stand_as_reframe_found_them():
     both = answer("Docker", platforms=(APPTAINER, "Docker"))
-    for told in (answer(APPTAINER), both, answer(platforms=()), Answer("cluster:compute", False, problem="no job")):
-        assert doctor.can_compare(doctor.with_runtimes([told], cases()))
+    for present in (answer(APPTAINER), both, answer(platforms=())):
+        assert Outlook.of([present], cases()).compares
+    assert len(Outlook.of([Answer("cluster:compute", False, problem="no job")], cases()).unknown) == 2
 
 
 def on(partition, variant="generic", **facts):
@@ -46,8 +48,8 @@ def of_nodes(partition, **facts):
 
 
 def printed(answers, raw):
-    found = doctor.with_runtimes(answers, collect([{"runs": [{"testcases": raw}]}]))
-    return doctor.lines(answers, found), doctor.as_json(answers, found)
+    outlook = Outlook.of(answers, collect([{"runs": [{"testcases": raw}]}]))
+    return doctor.lines(answers, outlook), doctor.as_json(answers, outlook)
 
 
 def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
@@ -78,5 +80,5 @@ def test_what_several_partitions_lack_is_one_line(monkeypatch):
     assert [line.strip() for line in lines[start + 1 : -1]] == [
         "Code (3 case(s) on 3 partitions): name it in PARTITION",
         f"Code (3 case(s) on 3 partitions): the site's file names {APPTAINER} in container_platforms, and PARTITION "
-        "has no container runtime: name its module there, or what is there",
+        "has no container runtime: name its module there, or another runtime",
     ]

@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +14,7 @@ import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.command import parsers
 from containercheck.node.build import cache
-from containercheck.session import inventories, outer_job, preconditions, reframe_process
+from containercheck.session import inventories, preconditions
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
 from containercheck.site import hosts, waiting
@@ -70,7 +69,6 @@ def test_the_named_system_is_taken_and_reframes_own_where_nothing_is_named(site_
     monkeypatch.delenv("RFM_CONFIG_FILES", raising=False)
     place, stage = preconditions.require(["--system=volta", "-C", str(site_file)], Workplace())
     assert stage.name == "stage"
-    assert not place.keeps_job
     # Named on purpose.
     preconditions.require(["--system=generic", "-C", str(site_file)], Workplace())
 
@@ -138,7 +136,8 @@ def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
 
 
 def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
-    monkeypatch.setattr(hosts, "_ask", lambda partition: ("", waiting.unseen(tmp_path)))
+    unseen = hosts.Answer(error=hosts.UnseenError(waiting.unseen(tmp_path)))
+    monkeypatch.setattr(hosts, "ask", lambda partition: unseen)
     away = Site("volta:compute", False, "x86_64", 4, 0)
     wanted = Wanted(
         "HPCC", "hpcc", recipe="hpcc", runtime=SimpleNamespace(storage=None, builds=True, command="apptainer")
@@ -162,52 +161,10 @@ def test_doctor_says_that_nodes_do_not_see_the_stage_directory(tmp_path):
 
 def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):
     monkeypatch.setattr(waiting, "_POLL", 0.01)
-    assert not waiting.appears(tmp_path / "out", patience=0.05)
+    monkeypatch.setattr(waiting, "LATE", 0.05)
+    assert not waiting.appears((tmp_path / "out").exists)
     (tmp_path / "out").write_text("")
-    assert waiting.appears(tmp_path / "out", patience=0.0)
-
-
-# A job around the session
-
-
-SLURM = {"SLURM_JOB_ID": "12", "SLURM_NTASKS": "1", "PMIX_RANK": "0", "SLURM_CONF": "/etc/slurm.conf", "HOME": "/root"}
-
-
-@pytest.mark.parametrize(
-    ("variables", "job", "left"),
-    [
-        ({"HOME": "/root"}, "", {"HOME"}),
-        (SLURM, "Slurm job 12", {"HOME", "SLURM_CONF"}),
-        # Somebody's own settings, outside of a job.
-        ({"SLURM_CONF": "/etc/slurm.conf", "SLURM_MPI_TYPE": "pmix"}, "", {"SLURM_CONF", "SLURM_MPI_TYPE"}),
-        ({**SLURM, "PMIX_MCA_gds": "hash"}, "Slurm job 12", {"HOME", "SLURM_CONF", "PMIX_MCA_gds"}),
-        ({"PBS_JOBID": "7.server", "PBS_NODEFILE": "/n", "PBS_SERVER": "s"}, "PBS job 7.server", {"PBS_SERVER"}),
-        ({"JOB_ID": "3", "NSLOTS": "4", "PE": "mpi", "SGE_ROOT": "/sge"}, "Grid Engine job 3", {"SGE_ROOT"}),
-        # Some other program's number.
-        ({"JOB_ID": "3", "NSLOTS": "4"}, "", {"JOB_ID", "NSLOTS"}),
-        ({"LSB_JOBID": "3", "LSB_HOSTS": "a b"}, "LSF job 3", set()),
-        ({"FLUX_JOB_ID": "f", "FLUX_URI": "local:///x"}, "", {"FLUX_JOB_ID", "FLUX_URI"}),
-    ],
-)
-def test_variables_of_a_job_around_the_session_are_not_handed_on(variables, job, left):
-    assert outer_job.name(variables) == job
-    assert set(outer_job.without(variables)) == left
-
-
-def test_reframe_gets_no_variables_of_a_job_unless_jobs_run_in_its_allocation(monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "12")
-    assert "SLURM_JOB_ID" not in reframe_process.environment(Workplace())
-    assert "SLURM_JOB_ID" in reframe_process.environment(replace(Workplace(), keeps_job=True))
-    assert outer_job.is_used_by([{"scheduler": "local", "launcher": "srunalloc"}])
-    assert outer_job.is_used_by([{"scheduler": "local", "launcher": "srun"}])
-    assert not outer_job.is_used_by([{"scheduler": "slurm", "launcher": "srun"}])
-
-
-def test_a_session_inside_a_job_says_so(monkeypatch, capsys):
-    monkeypatch.delenv("RFM_CONFIG_FILES", raising=False)
-    monkeypatch.setenv("PBS_JOBID", "7.server")
-    preconditions.require([], Workplace())
-    assert "started inside PBS job 7.server: its variables are not handed on" in capsys.readouterr().out
+    assert waiting.appears((tmp_path / "out").exists)
 
 
 # Python, runtime, MPI, space, network

@@ -103,7 +103,8 @@ def test_relatives_take_each_others_place(libraries, name):
     ("names", "reason"), [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")]
 )
 def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, reason):
-    monkeypatch.setattr(hosts, "_ask", lambda partition: (f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n", ""))
+    answer = hosts.Answer(f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n")
+    monkeypatch.setattr(hosts, "ask", lambda partition: answer)
     wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
     if reason:
         with pytest.raises(Unavailable, match=f"^no software: {reason}: install mpich"):
@@ -113,7 +114,7 @@ def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, rea
         host.provide_program(replace(wanted, modules=("mpich",)), REMOTE)
     else:
         host.provide_program(wanted, REMOTE)
-    monkeypatch.setattr(hosts, "_ask", lambda partition: ("", "its job failed"))
+    answer = hosts.Answer(error=hosts.UnknownError("its job failed"))
     host.provide_program(wanted, REMOTE)
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 import pytest
 from conftest import REPOSITORY
 from containercheck.sides import launchers
-from containercheck.site import schedulers, sites
+from containercheck.site import extras, sites
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site, SiteError, Software
 from reframe.core import config
@@ -108,33 +108,6 @@ def test_a_partition_has_its_longest_job_and_its_hardware_threads(partition):
     assert (found.time_limit, found.hardware_threads, found.exclusive) == (5400, 2, False)
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "extras", "nodes", "options"),
-    [
-        ("slurm", {}, 2, ["--no-requeue"]),
-        ("pbs", {}, 2, ["-l place=scatter:excl"]),
-        ("pbs", {"exclusive": False}, 2, []),
-        # Whole nodes, whatever the ranks take of them.
-        ("sge", {"parallel_environment": "mpi"}, 2, ["-q bench.q", "-pe mpi 16"]),
-        ("sge", {"parallel_environment": "mpi", "exclusive": False}, 2, ["-q bench.q", "-pe mpi 4"]),
-        ("sge", {"exclusive": False}, 1, ["-q bench.q"]),
-    ],
-)
-def test_a_job_asks_for_what_reframe_leaves_out(partition, scheduler, extras, nodes, options):
-    found = partition(scheduler=scheduler, launcher="mpirun", access=["-q bench.q"], processor=PROCESSOR, extras=extras)
-    job = Job.create(found.scheduler, found.launcher_type(), name="job", sched_access=found.access)
-    assert schedulers.options_of(job, Site.of(found), Layout(nodes, nodes, 1)) == options
-
-
-def test_grid_engine_without_a_parallel_environment_is_told(partition):
-    found = partition(scheduler="sge", launcher="mpirun", processor=PROCESSOR)
-    job = Job.create(found.scheduler, found.launcher_type(), name="job")
-    with pytest.raises(
-        LayoutError, match="gives 8 slots in a parallel environment only: name it in the extras of clus"
-    ):
-        schedulers.options_of(job, Site.of(found), Layout(1, 1, 1))
-
-
 def test_a_site_gives_its_tolerances_as_whole_numbers_or_not(partition):
     given = {"StartUp": {"start": 1, "seconds": 0.5}, "GROMACS": {"rate": 3.0}}
     assert Site.of(partition(extras={"tolerances": given})).tolerances == given
@@ -151,7 +124,7 @@ def refusal(partition, beside=None, **extras):
 
 def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
     assert "unknown 'max_node': did you mean 'max_nodes'?" in refusal(partition, max_node=4)
-    assert "unknown 'gpu_queue': known are binding, " in refusal(partition, gpu_queue="x")
+    assert "unknown 'gpu_queue': there are binding, " in refusal(partition, gpu_queue="x")
 
 
 def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
@@ -184,16 +157,17 @@ def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
             "software: unknown 'GROMCAS': did you mean 'GROMACS'? (A check of your own that not every session looks",
         ),
         ({"inputs": {"Gromacs": "/a"}}, "inputs: unknown 'Gromacs': did you mean 'GROMACS'?"),
-        ({"images": {"HPCC": "a.sif"}}, "images: images are named by recipe, and 'HPCC' is none: write 'hpcc'"),
-        ({"images": {"QuantumEspresso": "a"}}, "and 'QuantumEspresso' is none: write 'espresso'"),
-        ({"images": {"Palabos2": "a"}}, "images: unknown 'Palabos2': did you mean 'palabos'?"),
-        ({"images": {"xyzzy": "a"}}, "images: unknown 'xyzzy': known are btmz, "),
+        ({"images": {"HPCC": "a.sif"}}, "images: unknown 'HPCC': did you mean 'hpcc'? Images are named by recipe."),
+        ({"images": {"QuantumEspresso": "a"}}, "unknown 'QuantumEspresso': did you mean 'espresso'?"),
+        ({"images": {"xyzzy": "a"}}, "images: unknown 'xyzzy': there are btmz, "),
         ({"images": {"hpccc": "a"}, "own_checks": ["MyCode"]}, "images: unknown 'hpccc': did you mean 'hpcc'?"),
         ({"tolerances": {"StatUp": {}}}, "tolerances: unknown 'StatUp': did you mean 'StartUp'?"),
         (
             {"software": {"GROMACS": {"input": "/a"}}, "inputs": {"GROMACS": "/a"}},
             "the input of GROMACS is named in inputs and in software: leave one out",
         ),
+        ({"image_launcher": "sruun"}, "image_launcher: no such launcher: 'sruun'"),
+        ({"release": "etch"}, "release is 'etch', and must be one of bookworm, trixie"),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
         (
             {"software": {"PACE3D": {"patterns": {"LUPS": r"^rate \S+"}}}},
@@ -201,7 +175,7 @@ def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
         ),
         (
             {"software": {"PACE3D": {"patterns": {"LUPS": "^rate ("}}}},
-            "software: PACE3D: patterns: LUPS is no regular expression: missing ), unterminated subpattern",
+            "software: PACE3D: patterns: LUPS is not a regular expression: missing ), unterminated subpattern",
         ),
         (
             {"software": {"PACE3D": {"options": "case"}}},
@@ -213,31 +187,15 @@ def test_an_extra_of_the_wrong_type_or_value_is_refused(partition, extras, said)
     assert said in refusal(partition, **extras)
 
 
-#: What is beside ours in two public site files: of CSCS's Alps, and of Feel++'s benchmarks.
-CSCS = {"cn_memory": 500, "launcher_options": {"mpich": []}}
-FEELPP = {"memory_per_node": 512, "queue": "public"}
-
-
-def test_extras_of_other_libraries_beside_ours_are_not_looked_at(partition):
-    assert Site.of(partition(beside=CSCS)).max_nodes == 1
-    assert Site.of(partition(extras={"max_nodes": 4}, beside={**CSCS, "max_node": 2})).max_nodes == 4
-    # Of the same name as one of ours, which is given in its place, or is not wanted.
-    found = Site.of(partition(extras={"memory_per_node": 512 << 30}, beside=FEELPP))
-    assert found.memory == 512 << 30
-    assert Site.of(partition(extras={"memory_per_node": None}, beside=FEELPP)).memory_per_node is None
-
-
-def test_an_extra_of_ours_beside_its_place_is_told_where_it_goes(partition):
-    said = refusal(partition, max_nodes=4, beside={"host_mpi": "/opt/lib/libmpi.so.40"})
-    assert "'host_mpi' goes into 'extras': {'containercheck': {'host_mpi': ...}}" in said
-    said = refusal(partition, beside=FEELPP)
-    assert "'memory_per_node' goes into" in said
-    assert "if it is another library's, write 'memory_per_node': None in there" in said
+def test_extras_of_other_libraries_are_ignored(partition):
+    """As those in public site files: of CSCS's Alps, and of Feel++'s benchmarks."""
+    others = {"cn_memory": 500, "launcher_options": {"mpich": []}, "memory_per_node": 512}
+    assert Site.of(partition(beside=others)).memory_per_node is None
 
 
 @pytest.mark.parametrize("value", ["yes", ["max_nodes"], 5])
-def test_a_place_of_ours_that_is_no_dictionary_is_refused(partition, value):
-    with pytest.raises(SiteError, match="containercheck is .*, and must be a dictionary of what is ours"):
+def test_extras_that_are_not_a_dictionary_are_refused(partition, value):
+    with pytest.raises(SiteError, match="containercheck is .*, and must be a dictionary"):
         Site.of(partition(beside={"containercheck": value}))
 
 
@@ -246,15 +204,15 @@ def test_a_place_of_ours_that_is_no_dictionary_is_refused(partition, value):
     [
         (
             {"memory_per_node": 512},
-            "memory_per_node is 512 bytes, which cannot be meant: write 96 << 30 for 96 GiB",
+            "memory_per_node is 512 bytes, which is not plausible: write 96 << 30 for 96 GiB",
         ),
-        ({"memory_per_node": 96 << 50}, f"memory_per_node is {96 << 50} bytes, which cannot be meant"),
-        ({"max_nodes": 0}, "max_nodes is 0 nodes, which cannot be meant: write 16 for jobs on up to 16 nodes"),
+        ({"memory_per_node": 96 << 50}, f"memory_per_node is {96 << 50} bytes, which is not plausible"),
+        ({"max_nodes": 0}, "max_nodes is 0 nodes, which is not plausible: write 16 for jobs on up to 16 nodes"),
         (
             {"software": {"GROMACS": {"tolerance": 0.05}}},
-            "software: GROMACS: tolerance is 0.05 percent, which cannot be meant: write 5.0 for 5 %",
+            "software: GROMACS: tolerance is 0.05 percent, which is not plausible: write 5.0 for 5 %",
         ),
-        ({"max_pending_time": "soon"}, "max_pending_time is 'soon', which is no time: write '12h', or '1d6h'"),
+        ({"max_pending_time": "soon"}, "max_pending_time: 'soon' is not a duration: write '12h', or '1d6h'"),
     ],
 )
 def test_a_size_that_cannot_be_meant_is_refused_with_its_unit(partition, extras, said):
@@ -301,7 +259,7 @@ def test_a_site_names_further_node_counts_and_a_nodes_cores_their_divisors(monke
     lenox = Site("a:lenox", False, None, 28, 0, max_nodes=10, node_counts=[3, 10, 12])
     other = Site("a:other", False, None, 4, 0, max_nodes=4)
     monkeypatch.setattr(sites, "current", lambda: (lenox, other))
-    assert sites.core_counts() == [1, 2, 4, 7, 8, 14, 16, 24]
+    assert sites.core_counts() == [1, 2, 4, 7, 8, 14, 16]
     assert sites.node_counts() == [1, 2, 3, 4, 8, 10]
     assert sites.partitions_with(3) == ["a:lenox"]
 
@@ -446,7 +404,7 @@ def extras_of_template():
 
 
 def test_the_template_has_every_extra_that_is_read_and_none_else():
-    assert set(extras_of_template()) == {field.name for field in fields(Site) if "type" in field.metadata}
+    assert set(extras_of_template()) == {*extras.declared(Site)}
 
 
 def test_the_template_says_of_every_extra_what_it_is_for():
@@ -472,3 +430,36 @@ def test_a_tolerance_for_a_figure_that_a_check_does_not_have_is_an_error(partiti
     assert site.tolerances_of("GROMACS", ["rate"]) == {}
     with pytest.raises(ReframeError, match=r"tolerances: StartUp has no figure strat; it has end, start"):
         site.tolerances_of("StartUp", ["start", "end"])
+
+
+LOCAL = Site("here:only", is_here=True, architecture="x86_64", cores=128, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "expected"),
+    [
+        ("0::/", {}, 128),
+        ("0::/user/job", {"user/job/cpu.max": "max 100000"}, 128),
+        ("0::/user/job", {"user/job/cpu.max": "max 100000", "user/cpu.max": "250000 100000"}, 2),
+        ("0::/user/job", {"cpu.max": "50000 100000"}, 1),
+        ("7:memory:/job", {"memory/job/cpu.max": "100000 100000"}, 128),
+    ],
+)
+def test_a_quota_of_the_cgroup_or_of_one_above_counts(group, files, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(128)))
+    files = {"proc/self/cgroup": group, **{f"sys/fs/cgroup/{name}": text for name, text in files.items()}}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    assert sites.usable_processors(tmp_path) == expected
+
+
+def test_the_machine_itself_tells():
+    assert 1 <= sites.usable_processors() <= len(os.sched_getaffinity(0))
+
+
+def test_a_job_that_needs_more_than_there_are_is_refused_on_this_machine_only():
+    with pytest.raises(ReframeError, match=r" has 2 core\(s\) for this session, the configuration says 128: correct "):
+        Layout(1, 128, 1).require_here(LOCAL, 2)
+    Layout(1, 1, 2).require_here(LOCAL, 2)
+    Layout(1, 128, 1).require_here(Site("a:b", is_here=False, architecture="x86_64", cores=128, gpus=0), 2)

@@ -1,24 +1,24 @@
-"""How long a job is waited for, with jobs of ReFrame's own and a Slurm that never comes to an end."""
+"""The wait for the end of a job, with jobs of ReFrame's own, and with a Slurm that does not end them."""
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import TURN, alive, eventually, write_program
-from containercheck.site import schedulers, slurm, waiting
+from conftest import write_program
+from containercheck.site import schedulers, waiting
 from reframe.core.backends import getlauncher, getscheduler
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
+from slurm_programs import sinfo  # noqa: F401
 
 
 @pytest.fixture
 def submitted(tmp_path, monkeypatch):
-    """Submit a job to one of ReFrame's schedulers, within bounds; return both.
+    """Submit a job to one of ReFrame's schedulers, under a watch; return both.
 
     Slurm's commands print what is in files: ``scontrol`` of the job, ``squeue`` of its state, which is the same until
     ``scancel`` was called. A file ``silent`` stands for a controller that does not answer.
@@ -26,14 +26,14 @@ def submitted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
-    monkeypatch.setattr(waiting, "INTERVAL", 0.0)
+    monkeypatch.setattr(waiting, "_POLLED", 0.0)
     monkeypatch.setattr(waiting, "_POLL", 0.05)
-    monkeypatch.setattr(slurm, "_INTERVAL", 0.05)
-    monkeypatch.setattr(slurm, "PATIENCE", 0.5)
+    monkeypatch.setattr(waiting, "_LOST", 0.05)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.5)
 
-    def says(state, restarts=0):
+    def says(state):
         (tmp_path / "state").write_text(f"7|{state}|node1|None\n")
-        (tmp_path / "told").write_text(f"JobId=7 JobState={state} Restarts={restarts} NodeList=node1\n")
+        (tmp_path / "told").write_text(f"JobId=7 JobState={state} NodeList=node1\n")
 
     silent = f"if [ -e {tmp_path}/silent ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi"
     write_program(tmp_path / "bin" / "sbatch", "echo Submitted batch job 7")
@@ -41,15 +41,15 @@ def submitted(tmp_path, monkeypatch):
     write_program(tmp_path / "bin" / "scontrol", f"{silent}\ncat {tmp_path}/told")
     write_program(tmp_path / "bin" / "scancel", f"touch {tmp_path}/cancelled")
 
-    def submit(name, commands, limit, pending=None):
+    def submit(name, commands):
         scheduler = getscheduler(name)()
         monkeypatch.setattr(type(scheduler), "SQUEUE_DELAY", 0, raising=False)
         job = Job.create(scheduler, getlauncher("local")(), name="bounded", workdir=str(tmp_path))
         job.num_tasks = 1
-        bounds = waiting.Bounds(job, limit, pending)
+        watch = waiting.Watch(job)
         job.prepare(commands)
         job.submit()
-        return job, bounds
+        return job, watch
 
     return SimpleNamespace(submit=submit, says=says)
 
@@ -65,96 +65,56 @@ def wait(job):
 @pytest.mark.parametrize("state", ["COMPLETING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"])
 def test_a_job_that_stays_in_a_state_which_others_pass_through_is_given_up(submitted, tmp_path, state):
     submitted.says(state)
-    job, bounds = submitted.submit("squeue", ["true"], 60)
+    job, watch = submitted.submit("squeue", ["true"])
     wait(job)
-    assert bounds.why == f"Slurm has said {state} for 0.5 s"
+    assert watch.why == f"Slurm has reported {state} for 0.5 s"
     assert (tmp_path / "cancelled").exists()
     # ReFrame takes it for ended, and nothing else waits for it again.
     assert job.finished()
-    assert bounds.outlast(lambda: False) is None
-    assert bounds.end(None, tmp_path / "no.err", None) == bounds.why
+    assert watch.outlast(lambda: False) is None
+    assert watch.end(None, tmp_path / "no.err", None) == watch.why
 
 
-def test_a_job_that_slurm_starts_again_is_ended(submitted, tmp_path):
-    submitted.says("PENDING", restarts=1)
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    wait(job)
-    assert bounds.why.startswith("Slurm requeued it, ")
-    assert (tmp_path / "cancelled").exists()
-
-
-def test_a_controller_that_does_not_answer_is_not_waited_for_for_ever(submitted, tmp_path):
+def test_a_job_that_ended_without_reframe_seeing_it_is_given_up(submitted, tmp_path):
     submitted.says("PENDING")
-    (tmp_path / "silent").touch()
-    job, bounds = submitted.submit("squeue", ["true"], 60)
+    job, watch = submitted.submit("squeue", ["true"])
+    (tmp_path / "told").write_text("JobId=7 JobState=CANCELLED\n")
     wait(job)
-    assert bounds.why == "Slurm's controller has not answered for 0.5 s"
-
-
-def test_a_job_that_ended_without_reframe_seeing_it_is_given_up(submitted):
-    submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    (told,) = (path for path in [job.workdir] if path)
-    with open(f"{told}/told", "w") as stream:
-        stream.write("JobId=7 JobState=CANCELLED Restarts=0\n")
-    wait(job)
-    assert bounds.why == "Slurm has said CANCELLED for 0.5 s"
-
-
-def test_a_job_that_runs_beyond_its_limit_is_given_up(submitted, monkeypatch):
-    monkeypatch.setattr(waiting, "BEYOND", 0.3)
-    submitted.says("RUNNING")
-    job, bounds = submitted.submit("squeue", ["true"], 0.2)
-    wait(job)
-    assert bounds.why == "it runs longer than its limit of 0 s, and the scheduler did not end it"
-
-
-def test_a_job_that_the_session_cannot_go_on_without_waits_in_the_queue_for_so_long_only(submitted):
-    submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 60, pending=1.0)
-    wait(job)
-    assert bounds.why == "it had not ended after 1 s (squeue says PENDING)"
+    assert watch.why == "Slurm has reported CANCELLED for 0.5 s"
 
 
 def test_a_job_in_the_queue_is_waited_for(submitted):
     """As long as Slurm answers, and it was not started before: queues are long."""
     submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 0.1)
+    job, watch = submitted.submit("squeue", ["true"])
     end = time.monotonic() + 2
     while time.monotonic() < end:
         job.scheduler.poll(job)
         assert not job.finished()
-    assert bounds.why == ""
+    assert watch.why == ""
 
 
-def test_a_local_job_has_a_limit_and_says_which(submitted, monkeypatch, marker):
-    monkeypatch.setattr(waiting, "TURN", 0.5)
-    job, bounds = submitted.submit("local", [marker], 0.5)
+def test_a_local_job_is_left_alone(submitted):
+    job, watch = submitted.submit("local", ["echo said"])
     wait(job)
-    assert re.fullmatch(
-        r"it takes longer than 1 s: 0 s of its own, and 0 s to wait for others who measure or build on this machine",
-        bounds.why,
-    )
-    assert eventually(lambda: not alive(marker), TURN)
+    assert (watch.why, job.exitcode) == ("", 0)
 
 
-def test_a_local_job_within_its_limit_is_left_alone(submitted):
-    job, bounds = submitted.submit("local", ["echo said"], 60)
-    wait(job)
-    assert (bounds.why, job.exitcode) == ("", 0)
-
-
-def test_slurm_is_not_waited_for_after_the_end_of_a_job_that_it_never_settles(submitted):
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_job_that_slurm_never_settles_is_not_waited_for_after_its_end(submitted, tmp_path, silent):
     submitted.says("COMPLETING")
-    job, _ = submitted.submit("squeue", ["true"], 60)
-    assert slurm.outlast(job, lambda: False) == "COMPLETING"
+    job, _ = submitted.submit("squeue", ["true"])
+    if silent:
+        (tmp_path / "silent").touch()
+        job._exitcode = 1
+    assert waiting.outlast(job, lambda: False) == (None if silent else "COMPLETING")
 
 
 @pytest.mark.parametrize(("state", "late"), [("COMPLETED", True), ("FAILED", False)])
 def test_what_a_job_wrote_may_appear_seconds_after_its_end(submitted, tmp_path, monkeypatch, state, late):
     """On file systems of the network. A job that failed wrote what it wrote."""
     submitted.says(state)
-    job, bounds = submitted.submit("squeue", ["true"], 60)
+    job, watch = submitted.submit("squeue", ["true"])
     record, looks = tmp_path / "rounds.json", []
 
     def complete():
@@ -163,54 +123,90 @@ def test_what_a_job_wrote_may_appear_seconds_after_its_end(submitted, tmp_path, 
             record.touch()
         return record.exists()
 
-    assert bounds.outlast(complete) == state
+    assert watch.outlast(complete) == state
     assert record.exists() == late
     # But not for ever.
     record.unlink(missing_ok=True)
     monkeypatch.setattr(waiting, "LATE", 0.2)
-    assert bounds.outlast(lambda: False) == state
+    assert watch.outlast(lambda: False) == state
 
 
 def test_other_schedulers_are_not_called_slurm(tmp_path):
     job = SimpleNamespace(jobid="12.server", state="COMPLETED", scheduler=SimpleNamespace(registered_name="pbs"))
-    said = slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None)
+    said = waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None)
     assert said == (
         "pbs took it as job 12.server and says COMPLETED, and it left no output: was it started, and do the nodes see "
         f"{tmp_path}? (RFM_STAGE_DIR=DIR names another place)"
     )
     job.state = None
-    assert "says" not in slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None)
+    assert "says" not in waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None)
     (tmp_path / "rfm_job.err").write_text("error: it broke\n")
-    assert slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None) == "it broke"
+    assert waiting.end_of_job(job, None, tmp_path / "rfm_job.err", None) == "it broke"
 
 
-def with_options(scheduler, *access):
-    place = SimpleNamespace(registered_name=scheduler)
-    return SimpleNamespace(scheduler=place, sched_access=[*access], options=[], cli_options=[])
-
-
-def test_slurm_is_told_to_start_no_job_again():
-    site = SimpleNamespace(exclusive=True)
-    assert schedulers.options_of(with_options("slurm"), site, None) == ["--no-requeue"]
-    assert schedulers.options_of(with_options("squeue"), site, None) == ["--no-requeue"]
-    assert schedulers.options_of(with_options("lsf"), site, None) == []
-
-
-@pytest.mark.parametrize("option", ["--export=NONE", "--export NONE", "--export=nil"])
-def test_a_site_that_cuts_the_environment_cuts_that_of_the_steps_not(option):
-    assert schedulers.first_commands(with_options("slurm", "-A x", option)) == ["export SLURM_EXPORT_ENV=ALL"]
-    assert schedulers.first_commands(with_options("pbs", option)) == []
-    assert schedulers.first_commands(with_options("slurm", "--export=ALL")) == []
-
-
-def test_the_bounds_are_the_scheduler_in_all_else(submitted):
+def test_the_watch_are_the_scheduler_in_all_else(submitted):
     submitted.says("PENDING")
-    job, bounds = submitted.submit("squeue", ["true"], 60)
-    assert job.scheduler is bounds
+    job, watch = submitted.submit("squeue", ["true"])
+    assert job.scheduler is watch
     assert job.scheduler.registered_name == "squeue"
-    assert slurm.is_slurm(job)
+    assert schedulers.is_slurm(job)
     with pytest.raises(AttributeError):
-        _ = bounds.no_such_thing
+        _ = watch.no_such_thing
     with pytest.raises(ReframeError):
         write_program(Path("bin/scancel"), "exit 1")
         job.cancel()
+
+
+# A lost node
+
+
+@pytest.fixture
+def says(tmp_path, monkeypatch):
+    """Have scontrol print these states of a job on two nodes, one after the other, and then the last."""
+
+    def prepare(*states):
+        lines = "\n".join(f"JobId=7 JobState={state} Reason=None NodeList=node[1-2]" for state in states)
+        (tmp_path / "states").write_text(lines + "\n")
+        script = f'#!/bin/sh\ncd {tmp_path}\nhead -n 1 states\n[ "$(wc -l <states)" = 1 ] || sed -i 1d states\n'
+        (tmp_path / "scontrol").write_text(script)
+        (tmp_path / "scontrol").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setattr(waiting, "_LOST", 0)
+
+    return prepare
+
+
+def job(scheduler="squeue", access=(), options=(), cli_options=()):
+    facts = {"jobid": "7", "sched_access": access, "options": options, "cli_options": cli_options}
+    return SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler), **facts)
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "lost"),
+    [
+        (["COMPLETING", "NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["COMPLETING", "COMPLETED"], "compute*|up|node1|idle|none\ncompute*|up|node2|drained|planted\n", ""),
+        # Its runs failed, and it was over, before Slurm had given the node up; a node is told once for each partition.
+        (
+            ["COMPLETING", "FAILED"],
+            "compute*|up|node1|idle|none\ncompute*|up|node2|down*|Not responding\ndead|up|node2|down*|Not responding\n",
+            "Slurm says node2 down (Not responding)",
+        ),
+    ],
+)
+def test_a_job_that_lost_a_node_is_known_once_slurm_has_settled_it(says, sinfo, states, told, lost):
+    says(*states)
+    sinfo(told, "--nodes=node[1-2]")
+    assert waiting.lost_node(job()) == lost
+
+
+def test_a_job_that_slurm_never_had_lost_no_node(says):
+    says("NODE_FAIL")
+    assert not waiting.lost_node(job("local"))
+
+
+def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
+    says("COMPLETING")
+    monkeypatch.setattr(waiting, "PATIENCE", 0.2)
+    assert not waiting.lost_node(job())

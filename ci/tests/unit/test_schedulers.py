@@ -1,0 +1,192 @@
+"""Jobs before they start: their options, the job around the session, and nodes that are out of service."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from containercheck.session import preconditions
+from containercheck.session.reframe_process import Workplace
+from containercheck.site import schedulers
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site
+from slurm_programs import sinfo  # noqa: F401
+
+SITE = Site("cluster:compute", False, "x86_64", cores=8, gpus=0)
+
+
+def job(scheduler="squeue", access=(), options=(), cli_options=()):
+    facts = {"jobid": "7", "sched_access": access, "options": options, "cli_options": cli_options}
+    return SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler), **facts)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "extras", "nodes", "options"),
+    [
+        ("slurm", {}, 2, ["--no-requeue"]),
+        ("squeue", {}, 2, ["--no-requeue"]),
+        ("lsf", {}, 2, []),
+        ("pbs", {}, 2, ["-l place=scatter:excl"]),
+        ("pbs", {"exclusive": False}, 2, []),
+        # Whole nodes, whatever the ranks take of them.
+        ("sge", {"parallel_environment": "mpi"}, 2, ["-q bench.q", "-pe mpi 16"]),
+        ("sge", {"parallel_environment": "mpi", "exclusive": False}, 2, ["-q bench.q", "-pe mpi 4"]),
+        ("sge", {"exclusive": False}, 1, ["-q bench.q"]),
+    ],
+)
+def test_a_job_asks_for_what_reframe_leaves_out(scheduler, extras, nodes, options):
+    asked = schedulers.options_of(job(scheduler, ["-q bench.q"]), replace(SITE, **extras), Layout(nodes, nodes, 1))
+    assert asked == options
+
+
+def test_grid_engine_needs_a_parallel_environment():
+    with pytest.raises(
+        LayoutError, match="gives 8 slots in a parallel environment only: name it in the extras of clus"
+    ):
+        schedulers.options_of(job("sge"), SITE, Layout(1, 1, 1))
+
+
+@pytest.mark.parametrize("option", ["--export=NONE", "--export NONE", "--export=nil"])
+def test_the_steps_of_a_job_have_its_environment_where_a_site_cuts_it_off(option):
+    assert schedulers.first_commands(job("slurm", ["-A x", option]))[1:] == ["export SLURM_EXPORT_ENV=ALL"]
+    assert schedulers.first_commands(job("pbs", [option])) == []
+    assert schedulers.first_commands(job("slurm", ["--export=ALL"]))[1:] == []
+
+
+@pytest.mark.parametrize(("count", "status", "error"), [(None, 0, ""), ("0", 0, ""), ("1", 1, "a second time")])
+def test_a_second_start_of_a_job_of_slurm_ends_with_an_error(count, status, error):
+    environment = {"PATH": os.environ["PATH"], **({"SLURM_RESTART_COUNT": count} if count else {})}
+    command = ["bash", "-c", schedulers.first_commands(job())[0]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, error in done.stderr) == (status, True)
+
+
+# The job around the session
+
+
+SLURM = {"SLURM_JOB_ID": "12", "SLURM_NTASKS": "1", "PMIX_RANK": "0", "PMI_RANK": "0", "SLURMD_NODENAME": "n1"}
+OWN = {"SLURM_CONF": "/etc/slurm.conf", "SLURM_MPI_TYPE": "pmix", "PMIX_MCA_gds": "hash", "HOME": "/root"}
+
+
+@pytest.fixture
+def partitions(monkeypatch):
+    """Let the system have these partitions: their schedulers, launchers and largest node counts."""
+
+    def prepare(*facts):
+        parts = [
+            SimpleNamespace(site=Site("c:p", scheduler == "local", None, 4, 0, max_nodes=nodes), launcher_type=launcher)
+            for scheduler, name, nodes in facts
+            for launcher in [SimpleNamespace(registered_name=name)]
+        ]
+        monkeypatch.setattr(schedulers, "runtime", lambda: SimpleNamespace(system=SimpleNamespace(partitions=parts)))
+        monkeypatch.setattr(schedulers, "Site", SimpleNamespace(of=lambda part: part.site))
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("variables", "name", "left"),
+    [
+        ({"HOME": "/root"}, "", {"HOME"}),
+        ({**SLURM, **OWN}, "Slurm job 12", set(OWN)),
+        # Settings of a person, outside of a job.
+        ({**OWN, "SLURM_NTASKS": "4"}, "", {*OWN, "SLURM_NTASKS"}),
+        ({"PBS_JOBID": "7.server", "PBS_NODEFILE": "/n", "PBS_SERVER": "s"}, "PBS job 7.server", {"PBS_SERVER"}),
+        ({"JOB_ID": "3", "NSLOTS": "4", "PE": "mpi", "SGE_ROOT": "/sge"}, "Grid Engine job 3", {"SGE_ROOT"}),
+        # The number of another program.
+        ({"JOB_ID": "3", "NSLOTS": "4"}, "", {"JOB_ID", "NSLOTS"}),
+        ({"LSB_JOBID": "3", "LSB_HOSTS": "a b"}, "LSF job 3", set()),
+        ({"FLUX_JOB_ID": "f", "FLUX_URI": "local:///x"}, "", {"FLUX_JOB_ID", "FLUX_URI"}),
+    ],
+)
+def test_variables_of_a_job_around_the_session_are_not_handed_on(partitions, variables, name, left):
+    partitions(("slurm", "srun", 4), ("local", "mpirun", 1))
+    assert schedulers.outer_job(variables) == name
+    schedulers.leave_outer_job(variables)
+    assert set(variables) == left
+
+
+@pytest.mark.parametrize("local", [("local", "srun", 1), ("local", "srunalloc", 1), ("local", "mpirun", 2)])
+def test_jobs_that_run_in_the_allocation_of_the_session_keep_its_variables(partitions, local):
+    partitions(("slurm", "srun", 4), local)
+    variables = {**SLURM}
+    schedulers.leave_outer_job(variables)
+    assert variables == SLURM
+
+
+def test_a_session_inside_a_job_says_so(monkeypatch, capsys):
+    monkeypatch.delenv("RFM_CONFIG_FILES", raising=False)
+    monkeypatch.setenv("PBS_JOBID", "7.server")
+    preconditions.require([], Workplace())
+    assert (
+        "started inside PBS job 7.server: its variables are for runs in its allocation only" in capsys.readouterr().out
+    )
+
+
+# Nodes out of service
+
+
+SINFO = """\
+compute*|up|node1|mixed|none
+compute*|up|node2|down*|Not responding
+dead|up|node2|down*|Not responding
+dead|up|node3|drained|disk | fan
+dead|up|node4|draining|
+dead|up|node5|down$|none
+shut|inact|node1|mixed|none
+calm|up|node6|idle~|none
+calm|up|node7|drained@|reboot ASAP
+calm|up|node8|reserved|none
+calm|up|node9|maint|none
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("facts", "nodes", "said"),
+    [
+        ({}, 1, ""),
+        ({}, 2, "needs 2 node(s), and Slurm's partition compute has 1 of 2 in service: node2 down (Not responding)"),
+        # More than there are: Slurm itself says so.
+        ({}, 3, ""),
+        (
+            {"access": ["--partition=dead", "--account=bench"]},
+            1,
+            "needs 1 node(s), and Slurm's partition dead has 0 of 4 in service: node2 down (Not responding), "
+            "node3 drained (disk | fan), node4 draining, and 1 more",
+        ),
+        (
+            {"access": ["-p shut"]},
+            1,
+            "needs 1 node(s), and Slurm's partition shut has 0 of 1 in service: partition shut is inact",
+        ),
+        # What comes later counts.
+        ({"access": ["-p dead"], "options": ["--exclusive"], "cli_options": ["-pcompute"]}, 1, ""),
+        ({"access": ["--partition=dead,compute"]}, 1, ""),
+        # What comes back by itself is waited for.
+        ({"access": ["--partition", "calm"]}, 4, ""),
+        ({"access": ["-p nowhere"]}, 1, ""),
+        ({"access": ["-p dead", "-M other"]}, 1, ""),
+        ({"scheduler": "sge", "access": ["-p dead"]}, 1, ""),
+    ],
+)
+def test_nodes_that_a_person_must_see_to_are_named_with_their_states(sinfo, facts, nodes, said):
+    sinfo(SINFO)
+    assert schedulers.out_of_service(job(**facts), nodes) == said
+
+
+@pytest.mark.parametrize("text", ["", "sinfo: error: the controller does not answer\n"])
+def test_what_slurm_does_not_tell_is_no_reason_to_fail(sinfo, text):
+    sinfo(text)
+    assert schedulers.out_of_service(job(), 1) == ""
+
+
+def test_without_sinfo_nothing_is_said_of_nodes(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert schedulers.out_of_service(job("slurm"), 1) == ""
