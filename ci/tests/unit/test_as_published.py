@@ -55,7 +55,7 @@ def judged(statement, *raw):
         (FASTER, {"overhead": 20.0}, DIFFERS),
     ],
 )
-def test_a_shape_agrees_or_not(says, facts, expected):
+def test_a_statement_agrees_or_not(says, facts, expected):
     assert outcome(replace(STATEMENT, says=says), made.case(rows=[made.row(**facts)])) == expected
 
 
@@ -248,7 +248,7 @@ def test_what_is_said_of_a_machine_counts_there():
     assert judged(replace(STATEMENT, system="thunderx"), raw) == Outcome(NOT_RUN, reason="of thunderx only")
 
 
-def test_a_note_says_why_a_shape_may_differ():
+def test_a_note_says_why_a_statement_may_differ():
     raw = made.case(rows=[made.row(overhead=-20.0)])
     assert judged(replace(STATEMENT, says=SLOWER, note="the same build"), raw).reason.endswith("; the same build")
     assert judged(replace(STATEMENT, says=FASTER, note="the same build"), raw).reason == ""
@@ -346,7 +346,7 @@ def known_figures(name):
     return names | more.get(name, set())
 
 
-def test_every_shape_names_a_check_or_a_reason():
+def test_every_statement_names_a_check_or_a_reason():
     known = {path.stem: importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py")}
     names = {name for module in known.values() for name in vars(module)}
     assert [statement for statement in STATEMENTS if bool(statement.check) == bool(statement.not_repeated)] == []

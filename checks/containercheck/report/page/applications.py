@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 
 from containercheck.history.nights import Night
 from containercheck.report import table
@@ -16,7 +16,7 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row
 
-#: Most plots of each kind of an application: each takes 0.1 s to draw, and 20 kB.
+#: Most plots of each kind of an application: each takes 0.2 s to draw, and 20 kB.
 MOST = 8
 #: Most rows of the table, all of which are in the CSV, and most rows of intervals in a plot.
 MOST_ROWS, MOST_INTERVALS = 60, 18
@@ -57,29 +57,26 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
             by_application.setdefault(case.application, []).append(case)
     ran = sorted((name, cases) for name, cases in by_application.items() if any(case.rows for case in cases))
     share = min(MOST, max(1, most // max(1, len(ran))))
-    return [_application(place, name, cases, nights, share) for place, (name, cases) in enumerate(ran, 1)]
+    return [
+        _application(name, f"application-{position}", cases, nights, share)
+        for position, (name, cases) in enumerate(ran, 1)
+    ]
 
 
-def _application(place: int, name: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
+def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
     maps, map_problems = kept_files.maps(cases, MOST)
     tables, problems = kept_files.mpi_times(cases, MOST)
-    by_place: dict[str, list[Case]] = {}
+    places: dict[str, list[Case]] = {}
     for case in cases:
-        by_place.setdefault(wording.place(case), []).append(case)
-    axes = chain.from_iterable(over_axis.over_axes(f"{name}, {place}", group) for place, group in by_place.items())
-    sharing = chain.from_iterable(
-        over_axis.over_policies(f"{name}, {place}", group) for place, group in by_place.items()
-    )
+        places.setdefault(f"{name}, {wording.place(case)}", []).append(case)
     charts = (
         *islice(over_axis.over_versions(name, nights), MOST),
         *islice(_over_nodes(_groups(cases)), share),
-        *islice(sharing, MOST),
-        *islice(axes, MOST),
+        *islice(chain.from_iterable(starmap(over_axis.over_policies, places.items())), MOST),
+        *islice(chain.from_iterable(starmap(over_axis.over_axes, places.items())), MOST),
         *maps,
     )
-    return Application(
-        name, f"application-{place}", charts, tuple(tables), (*map_problems, *problems), _figures(name, cases)
-    )
+    return Application(name, anchor, charts, tuple(tables), (*map_problems, *problems), _figures(name, cases))
 
 
 def _groups(cases: Sequence[Case]) -> Groups:

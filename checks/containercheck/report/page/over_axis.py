@@ -391,7 +391,7 @@ def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         chosen = wording.axes({name: case.axes[name] for name in differing if name in case.axes})
-        heading = f"{' '.join(filter(None, (application, chosen)))}, {wording.partition(case)}"
+        heading = f"{' '.join(filter(None, (application, chosen)))}, {wording.place(case)}"
         groups.setdefault(heading, []).append(case)
     for figure in OF_VERSIONS.get(application, ()):
         for heading, group in groups.items():

@@ -64,8 +64,8 @@ def place(case: Case) -> str:
 
 
 def name(case: Case, where: bool = False) -> str:
-    """Return the name of a case, with its partition where ``where`` is set."""
-    return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {partition(case)}" if where else "")
+    """Return the name of a case, with its partition and environment where ``where`` is set."""
+    return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {place(case)}" if where else "")
 
 
 def listed(names: Sequence[str]) -> str:
