@@ -60,7 +60,7 @@ def partition(case: Case) -> str:
 def place(case: Case) -> str:
     """Return a case's partition, with its environment where that is not ReFrame's own."""
     environ = case.key[2]
-    return partition(case) + ("" if environ == "builtin" else f" {environ}")
+    return partition(case) + ("" if environ in ("", "builtin") else f" {environ}")
 
 
 def name(case: Case, where: bool = False) -> str:
