@@ -109,8 +109,6 @@ KERNELS_BY_FEATURE = {
 }
 #: GROMACS's non-bonded kernels without any instruction set, which every build has.
 PLAIN_C = "C"
-#: Instruction sets that D12.6 compares (figures 4.1 and 4.2), the slowest first.
-PUBLISHED_KERNELS = (PLAIN_C, "SSE2", "AVX_256", "AVX2_256")
 #: Names of Arm's processors by the numbers that they report: the maker's, and the part's (Linux: asm/cputype.h).
 _ARM_PARTS = {
     ("0x41", "0xd08"): "Cortex-A72",

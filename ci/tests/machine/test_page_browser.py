@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import made
 import pytest
-import test_pair_maps
+import test_kept_files
 from containercheck.history.series import series
 from test_page import moved, read, sessions
 
@@ -48,7 +48,7 @@ def with_map(case, place):
     if case.application != "PingPong" or case.variant == "bare":
         return case
     left = place / f"{case.variant}-{case.nodes}"
-    test_pair_maps.write(left, when=case.when)
+    test_kept_files.write(left, when=case.when)
     return replace(case, output=str(left))
 
 

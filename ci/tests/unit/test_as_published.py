@@ -12,21 +12,34 @@ from conftest import REPOSITORY
 from containercheck.history.nights import nights
 from containercheck.node import architectures
 from containercheck.report.page import as_published
-from containercheck.report.page.as_published import AGREES, DIFFERS, NOT_HAD, NOT_RUN, OPEN, Outcome
-from containercheck.report.page.courses import NODES, RISES, SIDES, Course
-from containercheck.report.page.documents import AS_FAST, FASTER, SHAPES, SLOWER, WORKS, Shape
+from containercheck.report.page.as_published import (
+    AGREES,
+    AS_FAST,
+    DIFFERS,
+    FASTER,
+    NOT_REPEATED,
+    NOT_RUN,
+    NOTHING,
+    OPEN,
+    SLOWER,
+    WORKS,
+    Outcome,
+    Statement,
+)
+from containercheck.report.page.courses import FALLS, NODES, RISES, SIDES, VARIES, Course
 from containercheck.results.cases import collect
 from made_nights import DAY, NOON, session
 
-SHAPE = Shape("D12.6", "figure 1", "a code", "Code")
+STATEMENTS = as_published.statements()
+STATEMENT = Statement("D12.6", "figure 1", "a code", "Code")
 
 
-def outcome(shape, *raw):
-    return judged(shape, *raw).word
+def outcome(statement, *raw):
+    return judged(statement, *raw).word
 
 
-def judged(shape, *raw):
-    return as_published.outcome(shape, collect([{"runs": [{"testcases": list(raw)}]}]))
+def judged(statement, *raw):
+    return as_published.outcome(statement, collect([{"runs": [{"testcases": list(raw)}]}]))
 
 
 @pytest.mark.parametrize(
@@ -42,8 +55,8 @@ def judged(shape, *raw):
         (FASTER, {"overhead": 20.0}, DIFFERS),
     ],
 )
-def test_a_shape_agrees_or_not(says, facts, expected):
-    assert outcome(replace(SHAPE, says=says), made.case(rows=[made.row(**facts)])) == expected
+def test_a_statement_agrees_or_not(says, facts, expected):
+    assert outcome(replace(STATEMENT, says=says), made.case(rows=[made.row(**facts)])) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,28 +73,28 @@ def test_a_shape_agrees_or_not(says, facts, expected):
     ],
 )
 def test_an_overhead_that_a_reference_expects_is_not_as_fast(facts, expected):
-    assert outcome(SHAPE, made.case(rows=[made.row(expected=True, **facts)])) == expected
+    assert outcome(STATEMENT, made.case(rows=[made.row(expected=True, **facts)])) == expected
 
 
 def test_of_what_is_not_certain_it_is_known_how_much_slower_it_may_be():
     unsure = {"overhead": 9.0, "verdict": "inconclusive"}
     rows = [made.row(**unsure), made.row("time", overhead=1.0), made.row("start", overhead_unit="s", **unsure)]
     known = "1 of 3 overheads certain to be as fast, none over 11 % worse, none over 11 s worse"
-    assert judged(SHAPE, made.case(rows=rows)).why == known
+    assert judged(STATEMENT, made.case(rows=rows)).reason == known
     endless = made.row("load", high=None, **unsure)
-    assert "%" not in judged(SHAPE, made.case(rows=[*rows, endless])).why
+    assert "%" not in judged(STATEMENT, made.case(rows=[*rows, endless])).reason
 
 
 def test_one_overhead_that_says_the_opposite_is_enough():
     rows = [made.row("rate", overhead=-20.0), made.row("time", overhead=20.0)]
-    assert outcome(replace(SHAPE, says=FASTER), made.case(rows=rows)) == DIFFERS
+    assert outcome(replace(STATEMENT, says=FASTER), made.case(rows=rows)) == DIFFERS
 
 
 def test_other_variants_nodes_and_figures_do_not_count():
     raw = made.case(rows=[made.row(overhead=1.0), made.row("time", overhead=90.0, verdict="fail")])
-    assert outcome(replace(SHAPE, figures=("rate",)), raw) == AGREES
-    assert outcome(replace(SHAPE, variant="integrated"), raw) == NOT_RUN
-    assert outcome(replace(SHAPE, nodes=2), raw) == NOT_RUN
+    assert outcome(replace(STATEMENT, figures=("rate",)), raw) == AGREES
+    assert outcome(replace(STATEMENT, variant="integrated"), raw) == NOT_RUN
+    assert outcome(replace(STATEMENT, nodes=2), raw) == NOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -97,19 +110,19 @@ def test_other_variants_nodes_and_figures_do_not_count():
 )
 def test_a_check_that_compares_nothing_is_judged_by_its_cases(facts, expected):
     raw = made.case(variant="bare", **facts)
-    assert outcome(replace(SHAPE, says=WORKS, variant="bare"), raw) == expected
+    assert outcome(replace(STATEMENT, says=WORKS, variant="bare"), raw) == expected
 
 
 def test_a_container_without_figures_is_no_fast_container():
     raw = made.case(result="fail", fail_phase="sanity", fail_reason="wrong answer")
-    assert outcome(SHAPE, raw) == DIFFERS
-    assert outcome(SHAPE, made.case()) == OPEN
+    assert outcome(STATEMENT, raw) == DIFFERS
+    assert outcome(STATEMENT, made.case()) == OPEN
 
 
 def test_bare_values_are_nothing_that_a_container_does():
     raw = made.case(variant="bare", rows=[made.alone()])
-    assert outcome(SHAPE, raw) == NOT_RUN
-    assert outcome(replace(SHAPE, says=WORKS), raw) == NOT_RUN
+    assert outcome(STATEMENT, raw) == NOT_RUN
+    assert outcome(replace(STATEMENT, says=WORKS), raw) == NOT_RUN
 
 
 def test_the_way_of_an_image_has_bare_rows_only():
@@ -126,7 +139,7 @@ OTHER = made.case("OtherCode", rows=[made.row()])
 
 
 @pytest.mark.parametrize(
-    ("cases", "expected", "why"),
+    ("cases", "expected", "reason"),
     [
         ([FASTER_CODE, UNSURE], AGREES, "in the night 1"),
         ([FASTER_CODE, OTHER], AGREES, "in the night 1"),
@@ -136,37 +149,39 @@ OTHER = made.case("OtherCode", rows=[made.row()])
         ([OTHER, OTHER], NOT_RUN, ""),
     ],
 )
-def test_what_a_night_leaves_open_is_as_the_last_that_decided_it(cases, expected, why):
+def test_what_a_night_leaves_open_is_as_the_last_that_decided_it(cases, expected, reason):
     found = nights([session(case, began=NOON + number * DAY) for number, case in enumerate(cases, start=1)])
-    decided = as_published.decided(SHAPE, found)
-    assert (decided.word, decided.why[: len(why)]) == (expected, why)
+    decided = as_published.decided(STATEMENT, found)
+    assert (decided.word, decided.reason[: len(reason)]) == (expected, reason)
 
 
 def test_nights_before_a_change_on_purpose_decide_nothing():
     before, after = session(FASTER_CODE), session(OTHER, began=NOON + DAY, changed="new Apptainer")
-    assert as_published.decided(SHAPE, nights([before, after])).word == NOT_RUN
+    assert as_published.decided(STATEMENT, nights([before, after])).word == NOT_RUN
     later = session(OTHER, began=NOON + 2 * DAY)
-    assert as_published.decided(SHAPE, nights([before, after, later])).word == NOT_RUN
-    assert as_published.decided(SHAPE, nights([after, before, later])).word == AGREES
+    assert as_published.decided(STATEMENT, nights([before, after, later])).word == NOT_RUN
+    assert as_published.decided(STATEMENT, nights([after, before, later])).word == AGREES
 
 
 def test_a_course_of_an_earlier_night_is_as_it_was_in_that_night():
-    shape = replace(SHAPE, says="", course=Course("rate", "threads", RISES))
+    statement = replace(STATEMENT, says=NOTHING, course=Course("rate", "threads", RISES))
     # Its default is as many threads as the case had.
     cases = [
         made.case("Code", "bare", axes=f" %threads={text}", expected={"ranks": 1, "threads": number}, rows=[rate])
         for text, number, rate in (("2", 2, made.alone()), ("0", 8, made.alone(bare=190.0)))
     ]
-    last = as_published.decided(shape, nights([session(*cases)]))
-    earlier = as_published.decided(shape, nights([session(*cases), session(OTHER, began=NOON + DAY)]))
+    last = as_published.decided(statement, nights([session(*cases)]))
+    earlier = as_published.decided(statement, nights([session(*cases), session(OTHER, began=NOON + DAY)]))
     assert (last.word, earlier.word, earlier.ours) == (AGREES, AGREES, last.ours)
     assert "threads 2, 8" in last.ours
 
 
 def test_what_did_not_run_says_why():
     skipped = made.case(result="skip", skip_reason="no software: DLB")
-    assert judged(SHAPE, skipped) == Outcome(NOT_RUN, why="no software: DLB")
-    assert judged(replace(SHAPE, without="no virtualisation")) == Outcome(NOT_HAD, why="no virtualisation")
+    assert judged(STATEMENT, skipped) == Outcome(NOT_RUN, reason="no software: DLB")
+    assert judged(replace(STATEMENT, not_repeated="no virtualisation")) == Outcome(
+        NOT_REPEATED, reason="no virtualisation"
+    )
 
 
 SIZES = Course("rate", "size", RISES)
@@ -179,7 +194,7 @@ def sized(overhead, *values):
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected", "why"),
+    ("raw", "expected", "reason"),
     [
         (sized(1.0, 10.0, 20.0), AGREES, ""),
         (sized(1.0, 20.0, 10.0), DIFFERS, "it falls from 1 to 2"),
@@ -192,19 +207,19 @@ def sized(overhead, *values):
         ),
     ],
 )
-def test_both_the_overheads_and_the_course_have_to_hold(raw, expected, why):
-    result = judged(replace(SHAPE, course=SIZES), *raw)
-    assert (result.word, result.why) == (expected, why)
+def test_both_the_overheads_and_the_course_have_to_hold(raw, expected, reason):
+    result = judged(replace(STATEMENT, course=SIZES), *raw)
+    assert (result.word, result.reason) == (expected, reason)
 
 
 def test_a_course_alone_is_enough_where_nothing_is_said_of_containers():
-    assert outcome(replace(SHAPE, says="", course=SIZES), *sized(80.0, 10.0, 20.0)) == AGREES
-    assert outcome(replace(SHAPE, says="", course=SIZES)) == NOT_RUN
+    assert outcome(replace(STATEMENT, says=NOTHING, course=SIZES), *sized(80.0, 10.0, 20.0)) == AGREES
+    assert outcome(replace(STATEMENT, says=NOTHING, course=SIZES)) == NOT_RUN
 
 
 def test_our_values_stand_beside_theirs():
     raw = made.case(rows=[made.row("latency", bare=2.0, unit="us"), made.row("rate", overhead=-3.0)])
-    result = judged(replace(SHAPE, value="latency"), raw)
+    result = judged(replace(STATEMENT, value="latency"), raw)
     assert result.ours == "2 overheads: -3 to +1 %; bare 2, generic 1.98 us"
 
 
@@ -219,26 +234,38 @@ def test_our_values_stand_beside_theirs():
     ],
 )
 def test_what_a_document_has_is_shown(place, check, expected):
-    shown = [as_published.theirs(shape) for shape in SHAPES if (shape.place, shape.check) == (place, check)]
+    shown = [
+        as_published.theirs(statement)
+        for statement in STATEMENTS
+        if (statement.place, statement.check) == (place, check)
+    ]
     assert any(expected in text for text in shown)
 
 
 def test_what_is_said_of_a_machine_counts_there():
     raw = made.case(rows=[made.row()])
-    assert outcome(replace(SHAPE, system="cluster"), raw) == AGREES
-    assert judged(replace(SHAPE, system="thunderx"), raw) == Outcome(NOT_RUN, why="said of thunderx only")
+    assert outcome(replace(STATEMENT, system="cluster"), raw) == AGREES
+    assert judged(replace(STATEMENT, system="thunderx"), raw) == Outcome(NOT_RUN, reason="of thunderx only")
 
 
-def test_a_note_says_why_a_shape_may_differ():
+def test_a_note_says_why_a_statement_may_differ():
     raw = made.case(rows=[made.row(overhead=-20.0)])
-    assert judged(replace(SHAPE, says=SLOWER, note="the same build"), raw).why.endswith("; the same build")
-    assert judged(replace(SHAPE, says=FASTER, note="the same build"), raw).why == ""
+    assert judged(replace(STATEMENT, says=SLOWER, note="the same build"), raw).reason.endswith("; the same build")
+    assert judged(replace(STATEMENT, says=FASTER, note="the same build"), raw).reason == ""
 
 
 def test_documents_come_one_after_the_other():
-    assert list(dict.fromkeys(shape.document for shape in SHAPES)) == ["D12.5", "D12.6", "MIPT", "SANDIA", "CHPCE"]
-    assert len({(shape.document, shape.place, shape.shows) for shape in SHAPES}) == len(SHAPES)
-    places = [re.match(r"figures? (\d+)\.(\d+)", shape.place) for shape in SHAPES]
+    assert list(dict.fromkeys(statement.document for statement in STATEMENTS)) == [
+        "D12.5",
+        "D12.6",
+        "MIPT",
+        "SANDIA",
+        "CHPCE",
+    ]
+    assert len({(statement.document, statement.place, statement.shows) for statement in STATEMENTS}) == len(STATEMENTS)
+    assert {statement.says for statement in STATEMENTS} <= {AS_FAST, SLOWER, FASTER, WORKS, NOTHING}
+    assert {statement.course.trend for statement in STATEMENTS if statement.course} <= {RISES, FALLS, VARIES, ""}
+    places = [re.match(r"figures? (\d+)\.(\d+)", statement.place) for statement in STATEMENTS]
     figures = [(int(match[1]), int(match[2])) for match in places if match]
     assert figures == sorted(figures)
 
@@ -271,20 +298,22 @@ def numbers(place):
 
 @pytest.mark.parametrize("document", MEASURED)
 def test_no_figure_of_a_document_is_missing(document):
-    there = {number for shape in SHAPES if shape.document == document for number in numbers(shape.place)}
+    there = {
+        number for statement in STATEMENTS if statement.document == document for number in numbers(statement.place)
+    }
     assert sorted(there) == sorted(MEASURED[document])
 
 
 def test_every_course_is_over_an_axis_of_its_check():
-    for shape in SHAPES:
-        if not shape.course or shape.course.axis in (NODES, SIDES):
+    for statement in STATEMENTS:
+        if not statement.course or statement.course.axis in (NODES, SIDES):
             continue
-        parameters = check_of(shape.check).param_space.params
-        values = {str(value) for value in parameters[shape.course.axis].values}
-        wanted = {*shape.course.places, shape.course.best} - {"", *x86_kernels()}
-        assert wanted <= values, shape
-        where = shape.course.where
-        assert not where[0] or any(str(value).startswith(where[1]) for value in parameters[where[0]].values)
+        parameters = check_of(statement.check).param_space.params
+        values = {str(value) for value in parameters[statement.course.axis].values}
+        wanted = {*statement.course.places, statement.course.best} - {"", *x86_kernels()}
+        assert wanted <= values, statement
+        for axis, beginning in statement.course.where.items():
+            assert any(str(value).startswith(beginning) for value in parameters[axis].values)
 
 
 def x86_kernels():
@@ -299,11 +328,11 @@ def check_of(name):
 
 
 def test_every_figure_that_is_named_is_one_of_its_check():
-    for shape in SHAPES:
-        if shape.check and not shape.check.endswith("DLB"):
-            names = known_figures(shape.check)
-            wanted = [*shape.figures, *([shape.course.figure] if shape.course else [])]
-            assert [word for word in wanted if not any(name.startswith(word) for name in names)] == [], shape
+    for statement in STATEMENTS:
+        if statement.check and not statement.check.endswith("DLB"):
+            names = known_figures(statement.check)
+            wanted = [*statement.figures, *([statement.course.figure] if statement.course else [])]
+            assert [word for word in wanted if not any(name.startswith(word) for name in names)] == [], statement
 
 
 def known_figures(name):
@@ -317,9 +346,9 @@ def known_figures(name):
     return names | more.get(name, set())
 
 
-def test_every_shape_names_a_check_or_a_reason():
+def test_every_statement_names_a_check_or_a_reason():
     known = {path.stem: importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py")}
     names = {name for module in known.values() for name in vars(module)}
-    assert [shape for shape in SHAPES if bool(shape.check) == bool(shape.without)] == []
-    assert {shape.check for shape in SHAPES if shape.check} <= names
-    assert len(as_published.table([]).rows) == len(SHAPES)
+    assert [statement for statement in STATEMENTS if bool(statement.check) == bool(statement.not_repeated)] == []
+    assert {statement.check for statement in STATEMENTS if statement.check} <= names
+    assert len(as_published.table([]).rows) == len(STATEMENTS)

@@ -62,7 +62,10 @@ def layout(ranks):
 
 def test_the_reason_names_where_a_trend_breaks():
     part = judge(Course("rate", "size", RISES), *over("size", {8000: 203.6, 16000: 180.0, 32000: 397.9}))
-    assert (part.ours, part.why) == ("204, 180, 398 ns/day at size 8000, 16000, 32000", "it falls from 8000 to 16000")
+    assert (part.ours, part.reason) == (
+        "204, 180, 398 ns/day at size 8000, 16000, 32000",
+        "it falls from 8000 to 16000",
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_the_reason_names_where_a_trend_breaks():
 def test_over_names_each_is_larger_than_the_last(values, holds, ours, why):
     part = judge(KERNELS, *over("simd", values))
     assert (part.holds, part.ours) == (holds, ours)
-    assert part.why.startswith(why)
+    assert part.reason.startswith(why)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_each_curve_has_to_have_the_course():
     raw = [*over("block", {16: 1.0, 64: 2.0}, " %size=1"), *over("block", {16: 2.0, 64: 1.0}, " %size=2")]
     part = judge(Course("rate", "block", RISES), *raw)
     assert (part.holds, part.ours) == (False, "1 of 2 curves; 2, 1 ns/day at block 16, 64")
-    assert judge(Course("rate", "block", RISES, where=("size", "1")), *raw).holds is True
+    assert judge(Course("rate", "block", RISES, where={"size": "1"}), *raw).holds is True
 
 
 def nodes(variant, overheads):
@@ -141,11 +144,11 @@ def test_policies_are_an_axis_too():
     raw["results"] = [
         made.row("rate", subject=10 * (1 + o / 100), subject_label=label, **facts) for label, o in labels.items()
     ]
-    best = Course("rate", SIDES, best="full sharing + post-mortem", relative=True, where=("use_case", "five"))
+    best = Course("rate", SIDES, best="full sharing + post-mortem", relative=True, where={"use_case": "five"})
     assert judge(best, raw).holds is True
     assert judge(best, raw).ours.endswith("111, 125, 200 % at isolation, full sharing, full sharing + post-mortem")
     assert judge(Course("rate", SIDES, best="isolation", relative=True), raw).holds is False
-    assert judge(Course("rate", SIDES, best="isolation", relative=True, where=("use_case", "two")), raw) is None
+    assert judge(Course("rate", SIDES, best="isolation", relative=True, where={"use_case": "two"}), raw) is None
 
 
 def test_of_many_values_the_ends_are_listed():

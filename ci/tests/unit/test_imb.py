@@ -43,7 +43,7 @@ def test_all_sizes_are_figures_of_messages_and_of_reductions_and_each_is_a_curve
     assert (found["allreduce_8B"], found["latency_8B"]) == (5.65, 120.55)
     assert found["allreduce_4194304B"] == 31755.53
     rows = [made.row(name) for name in found]
-    charts = over_axis.charts("axis", "IMB", collect([{"runs": [{"testcases": [made.case(rows=rows)]}]}]))
+    charts = over_axis.over_axes("IMB", collect([{"runs": [{"testcases": [made.case(rows=rows)]}]}]))
     titles = [chart.title for chart in charts]
     assert titles == [f"IMB: {name} over the size of a message" for name in ("latency", "bandwidth", "allreduce")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import made
 import pytest
-from containercheck.report.page import over_axis, places, published
+from containercheck.report.page import over_axis, published
 from containercheck.results.cases import collect
 
 
@@ -13,7 +13,7 @@ def cases(*raw):
 
 
 def drawn(*raw):
-    return list(over_axis.charts("axis", "Code, compute", cases(*raw)))
+    return list(over_axis.over_axes("Code, compute", cases(*raw)))
 
 
 def test_a_figure_over_numbers_is_a_curve_for_each_side():
@@ -23,7 +23,7 @@ def test_a_figure_over_numbers_is_a_curve_for_each_side():
     assert [row[:2] for row in chart.table.rows] == [
         (side, place) for side in ("bare", "generic") for place in ("1", "2", "8")
     ]
-    assert "bare: 100 to 800" in chart.description
+    assert "bare: 100 at 1 to 800 at 8" in chart.description
 
 
 def test_bare_is_that_of_most_rounds_and_not_a_run_at_another_time():
@@ -31,7 +31,7 @@ def test_bare_is_that_of_most_rounds_and_not_a_run_at_another_time():
     contained = [made.case(axes=f" %block={block}", rows=[made.row(bare=7.0)]) for block in (64, 256)]
     alone = [made.case(variant="bare", axes=f" %block={block}", rows=[made.alone("rate", 10.0)]) for block in (64, 256)]
     (chart,) = drawn(*alone, *contained)
-    assert "bare: 7 to 7" in chart.description
+    assert "bare: 7 at 64 to 7 at 256" in chart.description
 
 
 def test_a_figure_over_names_has_them_in_their_order():
@@ -74,7 +74,7 @@ def test_overheads_and_references_of_ours_are_no_published_values():
 
 @pytest.mark.parametrize(("value", "numeric"), [("1", True), ("2.5", True), ("0", False), ("all", False)])
 def test_a_positive_number_stands_for_itself(value, numeric):
-    assert places.is_number(value) is numeric
+    assert over_axis.is_number(value) is numeric
 
 
 def on(value, ranks, threads=1, nodes=1, axis="ranks", amount=1000.0, application="Code", **facts):
@@ -85,7 +85,7 @@ def on(value, ranks, threads=1, nodes=1, axis="ranks", amount=1000.0, applicatio
 
 
 def placed(*raw, axis="ranks"):
-    return places.of(axis, cases(*raw))
+    return over_axis.places(axis, cases(*raw))
 
 
 def test_a_default_of_ranks_stands_where_its_ranks_are():
@@ -105,7 +105,7 @@ def test_a_mix_that_fills_a_node_stands_where_its_ranks_are_on_several_nodes():
 def test_threads_for_all_cores_stand_where_they_are():
     """One rank on the node in both cases, whose threads differ."""
     raw = [on(1, 1, 1, axis="openmp"), on("all", 1, 28, axis="openmp")]
-    assert placed(*raw, axis="openmp") == places.Places("threads of a rank", {"1": 1, "all": 28})
+    assert placed(*raw, axis="openmp") == over_axis.Places("threads of a rank", {"1": 1, "all": 28})
 
 
 def test_workers_are_threads():
@@ -120,7 +120,7 @@ def test_all_slots_are_the_cores_where_the_layout_does_not_tell():
 
 def test_ranks_in_all_are_no_ranks_of_a_node():
     raw = [on(0, 28, nodes=2), *(on(2 * ranks, ranks, nodes=2) for ranks in (1, 2))]
-    assert placed(*raw) == places.Places("in all", {"0": 56, "2": 2, "4": 4})
+    assert placed(*raw) == over_axis.Places("in all", {"0": 56, "2": 2, "4": 4})
 
 
 def test_another_problem_is_no_part_of_the_curve():
@@ -177,8 +177,12 @@ def test_a_figure_that_scales_has_speed_up_and_efficiency_over_cores():
         "Code, compute: speed-up of rate over cores",
         "Code, compute: efficiency of rate over cores",
     )
-    assert up.table.rows[:3] == (("bare", "1", "1", "100 %"), ("bare", "2", "2", "100 %"), ("bare", "8", "4", "50 %"))
-    assert "bare: 4 on 8, efficiency 50 %" in efficiency.description
+    assert [(row[1], row[2].partition(" ")[0], row[2].rpartition(", ")[2]) for row in up.table.rows[:3]] == [
+        ("1", "1", "efficiency 100 %"),
+        ("2", "2", "efficiency 100 %"),
+        ("8", "4", "efficiency 50 %"),
+    ]
+    assert "bare: efficiency 50 %" in efficiency.description
     assert values.title.endswith("rate over ranks")
 
 

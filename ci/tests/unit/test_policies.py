@@ -5,7 +5,6 @@ from __future__ import annotations
 import made
 from containercheck.report import policies, table
 from containercheck.report.page import over_axis
-from containercheck.report.page import policies as plots
 from containercheck.results.cases import collect
 
 #: Seconds of the whole without DLB and under two policies, bare and in the container.
@@ -58,30 +57,32 @@ def test_a_container_s_policy_is_compared_with_no_dlb_in_the_same_container():
 
 
 def test_seconds_and_speed_up_of_each_policy_are_bars_of_bare_and_container():
-    seconds, gain = plots.charts("p", read(bare(), integrated()))
-    assert seconds.title == "Collocation, cluster:compute: seconds_whole under each policy"
-    assert gain.title == "Collocation, cluster:compute: speed-up of seconds_whole against no DLB"
+    seconds, gain = over_axis.over_policies("Collocation, compute", read(bare(), integrated()))
+    assert seconds.title == "Collocation, compute use_case=two: seconds_whole under each policy"
+    assert gain.title == "Collocation, compute use_case=two: speed-up of seconds_whole against no DLB"
     values = {row[:2]: row[2] for row in seconds.table.rows}
-    assert values["no DLB", "bare"].startswith("30 ± ") and values["full sharing", "integrated"].startswith("30 ± ")
+    assert values["bare", "no DLB"].startswith("30 (") and values["integrated", "full sharing"].startswith("30 (")
     gains = {row[:2]: row[2].partition(" ")[0] for row in gain.table.rows}
     assert gains == {
-        ("isolation", "bare"): "1.5",
-        ("isolation", "integrated"): "1.5",
-        ("full sharing", "bare"): "2",
-        ("full sharing", "integrated"): "1.1",
-        ("full sharing, a /dev/shm each", "integrated"): "1.5",
+        ("bare", "isolation"): "1.5",
+        ("integrated", "isolation"): "1.5",
+        ("bare", "full sharing"): "2",
+        ("integrated", "full sharing"): "1.1",
+        ("integrated", "full sharing, a /dev/shm each"): "1.5",
     }
-    assert gain.description.endswith("Best: bare: full sharing 2; integrated: isolation 1.5.")
 
 
 def test_a_container_alone_has_the_bare_policies_of_its_job():
-    _, gain = plots.charts("p", read(integrated()))
-    assert ("full sharing", "bare") in {row[:2] for row in gain.table.rows}
+    _, gain = over_axis.over_policies("Collocation, compute", read(integrated()))
+    assert ("bare", "full sharing") in {row[:2] for row in gain.table.rows}
 
 
 def test_each_of_several_programs_has_its_speed_up_and_each_use_case_its_plots():
     names = ("seconds_whole", "seconds_program1", "seconds_program2")
-    titles = [chart.title for chart in plots.charts("p", read(bare(names), bare(names[:2], use_case="one")))]
+    titles = [
+        chart.title
+        for chart in over_axis.over_policies("Collocation, compute", read(bare(names), bare(names[:2], use_case="one")))
+    ]
     assert [title.rpartition(": ")[2] for title in titles] == [
         "seconds_whole under each policy",
         "speed-up of seconds_whole against no DLB",
@@ -97,7 +98,7 @@ def test_each_of_several_programs_has_its_speed_up_and_each_use_case_its_plots()
 def test_over_use_cases_are_the_sides_without_a_policy():
     """As D12.5 figure 11; the policies have plots of their own."""
     cases = read(*(make(use_case=name) for name in ("1 of 2x12", "1 of 8x3") for make in (bare, integrated)))
-    (chart,) = over_axis.charts("axis", "Collocation", cases)
+    (chart,) = over_axis.over_axes("Collocation", cases)
     assert chart.title == "Collocation: seconds_whole over use_case"
     assert [row[:2] for row in chart.table.rows] == [
         (side, name) for side in ("bare", "integrated") for name in ("1 of 2x12", "1 of 8x3")
@@ -107,4 +108,4 @@ def test_over_use_cases_are_the_sides_without_a_policy():
 def test_other_checks_have_no_policies():
     rows = [made.row("seconds_whole", unit="s", better="lower")]
     cases = read(made.case(rows=rows), made.case(variant="bare", rows=[made.alone("seconds_whole", unit="s")]))
-    assert policies.lines(cases) == [] and list(plots.charts("p", cases)) == []
+    assert policies.lines(cases) == [] and list(over_axis.over_policies("Collocation, compute", cases)) == []

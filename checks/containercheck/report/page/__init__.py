@@ -1,10 +1,9 @@
 """The HTML report: the results of a night, and the changes since earlier nights, as one static file.
 
-It needs no network and no script. ``contents`` collects what is shown, as values: changes (changed), failures, the
-matrix, the plots of each application (applications; plots over nodes, over_axis, policies, over_versions, and from
-files that a run keeps pair_maps and mpi_ranks) and over the nights (trends), and what ran (provenance).
-``drawing`` draws the plots (shapes, svg), and the files in ``templates`` make the page. Its data lie beside it as CSV
-(data).
+It needs no network and no script. ``contents`` collects its parts as values: changes and trends, the cases (states,
+failures, matrix), the plots and tables of each application (over_axis, and kept_files for the files that a run keeps),
+the figures of the documents beside ours (as_published, courses), and provenance. ``drawing`` draws all plots, and the
+files in ``templates`` make the page. Its data lie beside it as CSV (data).
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ def write(
     :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends.
     :param series: as ``history.series.series`` returns them, of these nights.
     :param changes: as ``history.changes.standing`` returns them, of all these series.
-    :param problems: problems besides the results, a line each; shown before everything else.
+    :param problems: problems besides the results, a line each; shown first.
     :returns: the files, the page first.
-    :raises OSError: a file cannot be written; what was there before stays.
+    :raises OSError: a file cannot be written; an earlier file stays.
     :raises ValueError: there is no night.
     """
     # matplotlib takes half a second to load, which commands without a page save.
-    from containercheck.report.page import contents, data, rendering
+    from containercheck.report.page import contents, data
     from containercheck.results import atomic_files
 
     if not nights:
         raise ValueError("there is no night to show")
     figures, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("figures", "series"))
-    shown = contents.page(nights, series, changes, problems)
+    shown = contents.html(nights, series, changes, problems, (figures.name, points.name))
     atomic_files.write(figures, data.figures(nights[-1]))
     atomic_files.write(points, data.series(series))
     # Last, because it links to the others.
-    atomic_files.write(path, rendering.html(shown, (figures.name, points.name)))
+    atomic_files.write(path, shown)
     return [path, figures, points]

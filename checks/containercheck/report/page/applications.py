@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import collections
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, starmap
 
 from containercheck.history.nights import Night
 from containercheck.report import table
-from containercheck.report.page import charts, mpi_ranks, over_axis, over_versions, pair_maps, policies, shapes, wording
-from containercheck.report.page.charts import Chart
-from containercheck.report.page.plots import accepted, plots
-from containercheck.report.page.states import state
-from containercheck.report.page.wording import Table
+from containercheck.report.page import drawing, kept_files, over_axis, wording
+from containercheck.report.page.cases import state
+from containercheck.report.page.drawing import Chart
+from containercheck.report.page.wording import Table, finite, variant_order
 from containercheck.results.cases import Case
+from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row
 
-#: Most rows of the table; all are in the CSV. A page with 5000 results loads in a second.
-MOST_ROWS = 60
+#: Most plots of each kind of an application: each takes 0.2 s to draw, and 20 kB.
+MOST = 8
+#: Most rows of the table, all of which are in the CSV, and most rows of intervals in a plot.
+MOST_ROWS, MOST_INTERVALS = 60, 18
 FIGURES = ("case", "partition", "figure", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
+OVERHEADS = ("figure", "variant", "nodes", "overhead", "accepted", "rounds", "verdict")
+
+#: Cases that differ in variant and nodes only, by the beginning of the titles of their plots.
+Groups = Mapping[str, Sequence[Case]]
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class Application:
     """The part of the page about an application.
 
     :ivar anchor: identifies it on the page.
-    :ivar tables: the functions of MPI of each case whose time in MPI was measured.
-    :ivar remarks: a line on each plot that could not be drawn.
+    :ivar tables: time in MPI of each case where it was measured.
+    :ivar remarks: a line on each file that could not be shown.
     :ivar figures: the figures of all its cases that ran.
     """
 
@@ -43,83 +48,118 @@ class Application:
 def applications(nights: Sequence[Night], most: int) -> list[Application]:
     """Return the applications that ran in the last night.
 
-    :param most: most plots that are drawn, shared evenly by the applications.
+    :param most: most plots over nodes; the applications share them.
     """
     by_application: dict[str, list[Case]] = {}
-    for case in sorted(nights[-1].cases, key=lambda case: (case.label, shapes.style_of(case.variant), case.nodes)):
+    for case in sorted(nights[-1].cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
         # Skipped cases have a part of the page of their own.
         if case.result != "skip":
             by_application.setdefault(case.application, []).append(case)
-    by_application = {name: cases for name, cases in by_application.items() if _have_figures(cases)}
-    share = min(charts.MOST_OF_APPLICATION, max(1, most // max(1, len(by_application))))
+    ran = sorted((name, cases) for name, cases in by_application.items() if any(case.rows for case in cases))
+    share = min(MOST, max(1, most // max(1, len(ran))))
     return [
-        _application(place, name, cases, nights, share)
-        for place, (name, cases) in enumerate(sorted(by_application.items()), 1)
+        _application(name, f"application-{position}", cases, nights, share)
+        for position, (name, cases) in enumerate(ran, 1)
     ]
 
 
-def _application(place: int, name: str, cases: Sequence[Case], nights: Sequence[Night], most: int) -> Application:
-    maps, problems = pair_maps.maps(f"map-{place}", cases, charts.MOST_OF_MAPS)
-    ranks, tables, more_problems = mpi_ranks.charts(f"ranks-{place}", cases, charts.MOST_OF_RANKS)
-    drawn = (*_charts(place, cases, nights, most), *maps, *ranks)
-    remarks = (*problems, *more_problems)
-    return Application(name, f"application-{place}", drawn, tuple(tables), remarks, _figures(cases))
-
-
-def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most: int) -> tuple[Chart, ...]:
-    """Return the plots of an application, shared evenly by its groups of comparable cases.
-
-    :param number_of: number of the application on the page.
-    :param most: most plots.
-    """
-    groups: dict[tuple[str, str, str, str], list[Case]] = {}
+def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
+    maps, map_problems = kept_files.maps(cases, MOST)
+    tables, problems = kept_files.mpi_times(cases, MOST)
+    places: dict[str, list[Case]] = {}
     for case in cases:
-        key = (wording.partition(case), case.key[2], case.label, wording.axes(case.axes))
-        groups.setdefault(key, []).append(case)
-    groups = {key: group for key, group in groups.items() if _have_figures(group)}
-    counts = collections.Counter(key[:-1] for key in groups)
-    over_time = over_versions.charts(f"versions-{number_of}", cases[0].application, nights)
-    first = list(itertools.islice(over_time, charts.MOST_OF_VERSIONS))
-    drawn: list[Chart] = []
-    for place, ((partition, environ, label, axes), group) in enumerate(groups.items()):
-        left = most - len(drawn)
-        if left < 1:
-            break
-        heading = f"{label}, {partition}" + ("" if environ == "builtin" else f" {environ}")
-        # A check may have got another axis between two sessions of the night.
-        heading += f" ({axes or 'no axes'})" if counts[partition, environ, label] > 1 else ""
-        share = max(1, left // (len(groups) - place))
-        drawn += plots(f"plot-{number_of}-{place + 1}", heading, group, share)
-    over_policies = itertools.islice(policies.charts(f"policies-{number_of}", cases), charts.MOST_OF_POLICIES)
-    return (*first, *drawn, *over_policies, *itertools.islice(_over_axes(number_of, cases), charts.MOST_OF_AXES))
+        places.setdefault(f"{name}, {wording.place(case)}", []).append(case)
+    charts = (
+        *islice(over_axis.over_versions(name, nights), MOST),
+        *islice(_over_nodes(_groups(cases)), share),
+        *islice(chain.from_iterable(starmap(over_axis.over_policies, places.items())), MOST),
+        *islice(chain.from_iterable(starmap(over_axis.over_axes, places.items())), MOST),
+        *maps,
+    )
+    return Application(name, anchor, charts, tuple(tables), (*map_problems, *problems), _figures(name, cases))
 
 
-def _over_axes(number_of: int, cases: Sequence[Case]) -> Iterator[Chart]:
-    """Yield the plots over the axes of an application, of each partition."""
-    groups: dict[tuple[str, str], list[Case]] = {}
+def _groups(cases: Sequence[Case]) -> Groups:
+    """Return the comparable cases of an application by the beginning of the titles of their plots."""
+    groups: dict[tuple[str, str, str], list[Case]] = {}
     for case in cases:
-        groups.setdefault((wording.partition(case), case.key[2]), []).append(case)
-    for place, ((partition, _), group) in enumerate(groups.items(), 1):
-        heading = f"{cases[0].application}, {partition}"
-        yield from over_axis.charts(f"axis-{number_of}-{place}", heading, group)
+        groups.setdefault((case.label, wording.place(case), wording.axes(case.axes)), []).append(case)
+    groups = {key: group for key, group in groups.items() if any(case.rows for case in group)}
+    headings = [f"{label}, {place}" for label, place, _ in groups]
+    # A check may have got another axis between two sessions of the night.
+    return {
+        heading if headings.count(heading) == 1 else f"{heading} ({axes or 'no axes'})": group
+        for heading, ((_, _, axes), group) in zip(headings, groups.items())
+    }
 
 
-def _have_figures(cases: Sequence[Case]) -> bool:
-    return any(case.rows for case in cases)
+def _over_nodes(groups: Groups) -> Iterator[Chart]:
+    """Yield the plots of all groups: the overheads of each, then the speed-ups and figures over nodes."""
+    for heading, group in groups.items():
+        compared = [(case, row) for case in group for row in case.rows if finite(row.overhead) is not None]
+        for unit in dict.fromkeys(row.overhead_unit for _, row in compared):
+            yield _overheads(heading, unit, [pair for pair in compared if pair[1].overhead_unit == unit])
+    for heading, group in groups.items():
+        yield from over_axis.over_nodes(heading, group)
 
 
-def _figures(cases: Sequence[Case]) -> Table:
-    """Return the table of figures; where they are many, those that did not pass and the first of the others."""
+def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) -> Chart:
+    """Return the plot of the overheads in one unit, with their intervals and accepted ranges."""
+    several = len({case.nodes for case, _ in measured}) > 1
+    lines: dict[str, list[tuple[Case, Row]]] = {}
+    for case, row in measured:
+        line = f"{row.figure}, {count(case.nodes, 'node')}" if several else row.figure
+        lines.setdefault(line, []).append((case, row))
+    nearest = set(sorted(lines, key=lambda line: min(_room(row) for _, row in lines[line]))[:MOST_INTERVALS])
+    drawn = [(line, case, row) for line, pairs in lines.items() if line in nearest for case, row in pairs]
+    text = f"A row for each figure{' and number of nodes' if several else ''}, with a point and its interval for each "
+    text += "variant; lines across a row are the ends of the accepted range. "
+    text += "An interval without an end reaches the edge; a point without one has too few rounds. "
+    if len(nearest) < len(lines):
+        text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the CSV has all. "
+    _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
+    text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.figure}, {_label(case, worst)}."
+    figure = drawing.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
+    cells = (
+        (row.figure, _label(case, row), str(case.nodes), *_judged(row), table.verdict(row)) for _, case, row in drawn
+    )
+    return Chart.of(f"{heading}: overhead in {unit}", text, figure, OVERHEADS, cells)
+
+
+def _label(case: Case, row: Row) -> str:
+    return row.subject_label or case.variant
+
+
+def _room(row: Row) -> float:
+    """Return the distance of a row's overhead to the accepted maximum; negative beyond it."""
+    return (row.accepted[1] or 0.0) - (row.overhead or 0.0)
+
+
+def _judged(row: Row) -> tuple[str, str, str]:
+    """Return the cells of a row's overhead, accepted range, and number of rounds."""
+    return table.overhead(row), accepted(row), str(row.rounds or "")
+
+
+def accepted(row: Row) -> str:
+    """Return the accepted range of a row's overhead."""
+    (low, high), unit = row.accepted, row.overhead_unit
+    if low is not None and high is not None:
+        return f"{number(low, 3, '+')} to {number(high, 3, '+')} {unit}"
+    if high is not None:
+        return f"at most {number(high, 3, '+')} {unit}"
+    return f"at least {number(low, 3, '+')} {unit}" if low is not None else ""
+
+
+def _figures(application: str, cases: Sequence[Case]) -> Table:
+    """Return the table of figures; of very many, those that did not pass and the first of the others."""
     measured = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(measured)), key=lambda place: measured[place][1].verdict in ("", PASS))[:MOST_ROWS]
     rows = tuple(_figure(*measured[place]) for place in sorted(chosen))
-    caption = f"{cases[0].application}: {wording.shown_count(len(rows), len(measured), 'figure')}"
+    caption = f"{application}: {wording.shown_count(len(rows), len(measured), 'figure')}"
     return Table(caption, FIGURES, rows, left=3)
 
 
 def _figure(case: Case, row: Row) -> tuple[str, ...]:
-    labelled = row.baseline_label != "bare"
-    sides = (table.side(row, side, labelled) for side in ("baseline", "subject"))
-    cells = (*sides, table.spreads(row), table.overhead(row), accepted(row), str(row.rounds or ""))
+    sides = (table.side(row, side, row.baseline_label != "bare") for side in ("baseline", "subject"))
     head = (wording.name(case), wording.partition(case), row.figure)
-    return (*head, *cells, table.verdict(row) or state(case).word)
+    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or state(case).word)

@@ -1,126 +1,100 @@
-"""The contents of the page as values, without HTML."""
+"""The page as HTML, from the values of its parts; jinja2 escapes every text that comes from a result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from containercheck.history.causes import causes
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
-from containercheck.report import answers
-from containercheck.report.page import as_published, charts, failures, matrix, states, trends
-from containercheck.report.page import changed as changed_
-from containercheck.report.page.applications import Application, applications
-from containercheck.report.page.changed import ToldCause
-from containercheck.report.page.failures import Failures, Open
-from containercheck.report.page.matrix import Matrix, Skip
-from containercheck.report.page.provenance import Provenance, provenance
-from containercheck.report.page.states import State
-from containercheck.report.page.trends import Trend, Unchanged
-from containercheck.report.page.wording import Table
-from containercheck.results.cases import Case
+from containercheck.report import answers, summary
+from containercheck.report.page import as_published, drawing, trends, wording
+from containercheck.report.page import cases as page_cases
+from containercheck.report.page.applications import applications
+from containercheck.report.page.provenance import provenance
+from containercheck.results.formatting import count
+
+#: Most plots of trends and over nodes.
+MOST = 100
+TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
-@dataclass(frozen=True)
-class Page:
-    """The contents of the page on a night.
-
-    :ivar night: name of the night.
-    :ivar nights: number of nights, with this one.
-    :ivar series: number of series.
-    :ivar systems: names of the systems that it ran on.
-    :ivar cases: number of cases, with those that were skipped.
-    :ivar counted: number of cases in each state.
-    :ivar problems: problems besides the results.
-    :ivar questions: lines on cases that may be too slow or too fast, which is not certain.
-    :ivar failed, unmeasured: cases that failed in what they measured, and before they measured anything.
-    :ivar published: the documents' figures, with what the nights say of each.
-    :ivar remarks: remarks on the night beside its figures.
-    """
-
-    night: str
-    nights: int
-    series: int
-    systems: tuple[str, ...]
-    cases: int
-    counted: tuple[tuple[State, int], ...]
-    problems: tuple[str, ...]
-    causes: tuple[ToldCause, ...]
-    questions: tuple[str, ...]
-    failed: Failures
-    unmeasured: Failures
-    open: tuple[Open, ...]
-    skips: tuple[Skip, ...]
-    remarks: tuple[str, ...]
-    matrices: tuple[Matrix, ...]
-    applications: tuple[Application, ...]
-    published: Table
-    changed: tuple[Trend, ...]
-    unchanged: tuple[Unchanged, ...]
-    provenance: Provenance
-
-    @property
-    def alarms(self) -> bool:
-        """Whether there is a regression: a confirmed change for the worse, or a case that failed."""
-        return bool(self.failed.told) or any(cause.alarms for cause in self.causes)
-
-    @property
-    def anchors(self) -> dict[str, str]:
-        """Where each application's part is on the page, by its name."""
-        return _anchors(self.applications)
-
-
-def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Change], problems: Sequence[str]) -> Page:
-    """Return the contents of the page.
+def html(
+    nights: Sequence[Night],
+    series: Sequence[Series],
+    changes: Sequence[Change],
+    problems: Sequence[str],
+    files: Sequence[str],
+) -> str:
+    """Return the page as HTML.
 
     :param nights: the last one is shown; at least one.
     :param series: the series of all these nights.
+    :param files: names of the CSV files beside it.
     """
     night = nights[-1]
-    published = as_published.table(nights)
-    # Only nights are in a trend, and as its last point the session that is shown.
-    nights = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
     cases = night.cases
-    all_trends = trends.trends(series, changes, nights, charts.MOST // 2)
-    left = charts.MOST - sum(trend.chart is not None for trend in all_trends)
-    application_parts = applications(nights, left)
-    failed = failures.failures(cases)
-    reasons = matrix.skips(cases)
-    targets: dict[Any, str] = _anchors(application_parts)
-    kinds = {kind: Failures.of([failure for _, failure in failed if failure.state is kind]) for kind in states.FAILED}
-    detailed = {failure.anchor for kind in kinds.values() for failure in kind.told}
-    targets.update({case.key: failure.anchor for case, failure in failed if failure.anchor in detailed})
-    anchors = {trends.group(member): trend.anchor for trend in all_trends if trend.chart for member in trend.series}
-    return Page(
+    # Only nights are in a trend, and as its last point the session that is shown.
+    followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
+    all_trends = trends.trends(series, changes, followed, MOST // 2)
+    parts = applications(followed, MOST - sum(trend.chart is not None for trend in all_trends))
+    anchors = {part.name: part.anchor for part in parts}
+    failures = page_cases.failures(cases)
+    kinds = [[(case, failure) for case, failure in failures if failure.state is kind] for kind in page_cases.FAILED]
+    targets: dict[Hashable, str] = {part.name: part.anchor for part in parts}
+    for kind in kinds:
+        targets.update({case.key: failure.anchor for case, failure in kind[: page_cases.MOST]})
+    failed, unmeasured = ([failure for _, failure in kind] for kind in kinds)
+    skips = page_cases.skips(cases)
+    return _template().render(
         night=night.name,
-        nights=len(nights),
+        nights=len(followed),
         series=len(series),
-        systems=tuple(sorted({case.key[0] for case in cases} - {""})),
+        systems=sorted({case.key[0] for case in cases} - {""}),
         cases=len(cases),
-        counted=tuple(states.counted(cases)),
-        problems=tuple(problems),
-        causes=tuple(changed_.cause_lines(causes(changes), cases, anchors)),
-        questions=tuple(answers.questions(cases)),
-        failed=kinds[states.FAIL],
-        unmeasured=kinds[states.UNMEASURED],
-        open=tuple(failures.still_open(cases)),
-        skips=tuple(reasons.values()),
-        remarks=tuple(failures.remarks(cases)),
-        matrices=tuple(matrix.matrices(cases, reasons, targets)),
-        applications=tuple(application_parts),
-        published=published,
-        changed=tuple(trend for trend in all_trends if trend.changes),
-        unchanged=tuple(trends.unchanged(all_trends, nights)),
-        provenance=provenance(_ran(cases)),
+        counted=page_cases.counted(cases),
+        problems=problems,
+        causes=trends.changed(causes(changes), cases, all_trends),
+        questions=answers.questions(cases),
+        failed=failed,
+        unmeasured=unmeasured,
+        open=page_cases.still_open(cases),
+        skips=list(skips.values()),
+        remarks=[*summary.notes(cases), *summary.last_line(cases)],
+        matrices=page_cases.matrices(cases, skips, targets),
+        applications=parts,
+        published=as_published.table(nights),
+        anchors=anchors,
+        changed=[trend for trend in all_trends if trend.changes],
+        unchanged=trends.unchanged(all_trends, followed),
+        provenance=provenance([case for case in cases if case.result != "skip"]),
+        files=[(name, quote(name)) for name in files],
     )
 
 
-def _anchors(parts: Sequence[Application]) -> dict[str, str]:
-    return {application.name: application.anchor for application in parts}
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_clean,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # The templates name these in capitals, as the modules do.
+    constants = {"STATES": page_cases.ALL, "OPEN": page_cases.OPEN, "SKIP": page_cases.SKIP, "MOST": page_cases.MOST}
+    style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    environment.globals.update(constants, COLORS=drawing.COLORS, STYLE=style, count=count)
+    return environment.get_template("page.html")
 
 
-def _ran(cases: Sequence[Case]) -> list[Case]:
-    return [case for case in cases if case.result != "skip"]
+def _clean(value: Any) -> Any:
+    """Return a text without the characters that a page cannot hold; markup and other values stay as they are."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else wording.plain(value)

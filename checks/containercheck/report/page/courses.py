@@ -1,18 +1,18 @@
-"""Whether the course of a figure over an axis is what a document says: its trend, its order, or where it is best.
+"""Compare the course of a figure over an axis with a document: its trend, its order, or the place of its best value.
 
 Two values within five percent of each other are the same. A figure *rises* where its last value is larger than its
 first, and none is smaller than the one before; over names, such as instruction sets, each has to be larger than the one
 before. It *falls* the other way round, and *varies* where its best and its worst value are not the same. Where a place
-is named as the best, no other place may be better. All of this is about the values of one side, bare unless it is said.
+is named as the best, no other place may be better. The values are of one side: bare, unless another is named.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from containercheck.report.page import places
+from containercheck.report.page import over_axis
 from containercheck.report.page.wording import finite
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
@@ -22,7 +22,7 @@ from containercheck.results.row import Row
 NEAR = 0.05
 #: Trends.
 RISES, FALLS, VARIES = "rises", "falls", "varies"
-#: Axes that are no parameter of a check: the number of nodes, and the sides that are compared, such as policies.
+#: Axes that are not a parameter of a check: the number of nodes, and the sides that are compared, such as policies.
 NODES, SIDES = "nodes", "policies"
 #: Most values that are listed; of more, the first and the last ones.
 MOST_LISTED = 8
@@ -30,19 +30,7 @@ MOST_LISTED = 8
 
 @dataclass(frozen=True)
 class Course:
-    """What a document says of a figure over an axis.
-
-    :ivar axis: parameter of the check, :data:`NODES` or :data:`SIDES`.
-    :ivar trend: one of the words above; empty where the best place is named.
-    :ivar best: place with the best value.
-    :ivar places: names on the axis that count, in the order of the trend; empty for all, which then are numbers.
-    :ivar up_to: largest number on the axis that the trend is said of.
-    :ivar side: whose values count: bare, or a variant.
-    :ivar relative: whether the speed of what is compared counts, in percent of the speed of its baseline.
-    :ivar subject: word in the label of what is compared; empty for any.
-    :ivar ratios: whether the document has ratios to the first value.
-    :ivar where: another axis, and the beginning of the values of it that count.
-    """
+    """A document's statement about a figure over an axis; as_published.yaml explains the fields."""
 
     figure: str
     axis: str
@@ -54,33 +42,33 @@ class Course:
     relative: bool = False
     subject: str = ""
     ratios: bool = False
-    where: tuple[str, str] = ("", "")
+    where: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
-        """What the document says, in words."""
-        what = self.figure + (f", {self.side}" if self.side != "bare" else "")
-        what += " against its baseline" if self.relative else ""
+        """The statement in words."""
+        figure = self.figure + (f", {self.side}" if self.side != "bare" else "")
+        figure += " against its baseline" if self.relative else ""
         if self.best:
-            return f"{what}: best at {self.best} ({self.axis})"
+            return f"{figure}: best at {self.best} ({self.axis})"
         if self.places:
-            return f"{what}: {' < '.join(self.places) if self.trend == RISES else ' > '.join(self.places)}"
-        what += "," if self.side != "bare" else ""
-        return f"{what} {self.trend} over {self.axis}" + (f" up to {self.up_to:g}" if self.up_to < math.inf else "")
+            return f"{figure}: {' < '.join(self.places) if self.trend == RISES else ' > '.join(self.places)}"
+        figure += "," if self.side != "bare" else ""
+        return f"{figure} {self.trend} over {self.axis}" + (f" up to {self.up_to:g}" if self.up_to < math.inf else "")
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a night says of a part of a figure.
+    """The results of a night on a part of a statement.
 
-    :ivar holds: whether that is what the document says; None where it may be.
+    :ivar holds: whether the statement holds; None where it may.
     :ivar ours: the values, in short.
-    :ivar why: why it does not hold, or may not.
+    :ivar reason: why it does not hold, or may not.
     """
 
     holds: bool | None
     ours: str
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,14 +87,18 @@ def judge(course: Course, cases: Sequence[Case]) -> Part | None:
         return None
     worst = min(judged, key=lambda part: (part.holds is not False, part.holds is not None))
     holding = f"{sum(part.holds is True for part in judged)} of {len(judged)} curves; " if len(judged) > 1 else ""
-    return Part(worst.holds, holding + worst.ours, worst.why)
+    return Part(worst.holds, holding + worst.ours, worst.reason)
 
 
 def _judge(course: Course, line: Line) -> Part:
-    if course.best:
-        return _is_best(course, line)
     values = sorted(line.points, key=lambda point: point[1], reverse=not line.is_lower_better)
     (best_place, best), (worst_place, worst) = values[0], values[-1]
+    if course.best:
+        ours = f"best at {best_place}; {_listed(course, line)}"
+        if best_place == course.best:
+            return Part(True, ours)
+        same = _step(best, dict(line.points)[course.best]) == 0
+        return Part(None if same else False, ours, f"{best_place} is {'as good' if same else 'better'}")
     if course.trend == VARIES:
         largest = max(abs(best), abs(worst))
         share = 100 * abs(best - worst) / largest if largest else 0.0
@@ -128,17 +120,6 @@ def _has_trend(course: Course, line: Line) -> Part:
     return Part(True, ours)
 
 
-def _is_best(course: Course, line: Line) -> Part:
-    points = dict(line.points)
-    better = min if line.is_lower_better else max
-    best = better(points, key=lambda place: points[place])
-    ours = f"best at {best}; {_listed(course, line)}"
-    if best == course.best:
-        return Part(True, ours)
-    same = _step(points[best], points[course.best]) == 0
-    return Part(None if same else False, ours, f"{best} is {'as good' if same else 'better'}")
-
-
 def _step(first: float, second: float) -> int:
     """Return whether the second of two values is larger (1), smaller (-1) or the same (0).
 
@@ -151,11 +132,10 @@ def _step(first: float, second: float) -> int:
 
 
 def _listed(course: Course, line: Line) -> str:
-    if course.ratios:
-        first = line.points[0][1]
-        places = ", ".join(place for place, _ in line.points)
-        return f"{' : '.join(number(value / first, 2) for _, value in line.points)} ({places})"
     points = line.points
+    if course.ratios:
+        places = ", ".join(place for place, _ in points)
+        return f"{' : '.join(number(value / points[0][1], 2) for _, value in points)} ({places})"
     if len(points) > MOST_LISTED:
         points = (*points[: MOST_LISTED // 2], *points[-MOST_LISTED // 2 :])
     values = ", ".join(number(value, 3) for _, value in points)
@@ -169,25 +149,24 @@ def _lines(course: Course, cases: Sequence[Case]) -> Iterator[Line]:
     groups: dict[tuple[object, ...], dict[str, tuple[float, Row, Case]]] = {}
     # The bare cases come first: they ran one after the other, and a course compares them with each other.
     for case in sorted(cases, key=lambda case: case.variant != "bare"):
-        for row in case.rows if case.axes.get(course.where[0], "").startswith(course.where[1]) else ():
-            value, place = _value(course, case, row), _place(course, case, row)
-            if row.figure == course.figure and value is not None and place:
-                groups.setdefault(_group(course, case), {}).setdefault(place, (value, row, case))
-    for found in groups.values():
-        by_place = _numbered(course, found)
-        ordered = _ordered(course, by_place)
-        if len(ordered) > 1 and (not course.best or course.best in ordered):
-            row = next(iter(by_place.values()))[1]
-            is_lower_better = row.better == "lower" and not course.relative
+        if all(case.axes.get(axis, "").startswith(beginning) for axis, beginning in course.where.items()):
+            for row in case.rows:
+                value, place = _value(course, case, row), _place(course, case, row)
+                if row.figure == course.figure and value is not None and place:
+                    groups.setdefault(_group(course, case), {}).setdefault(place, (value, row, case))
+    for by_place in groups.values():
+        points = _ordered(course, by_place)
+        if len(points) > 1 and (not course.best or course.best in dict(points)):
+            _, row, _ = next(iter(by_place.values()))
             unit = "%" if course.relative else row.unit
-            yield Line(tuple((place, by_place[place][0]) for place in ordered), unit, is_lower_better)
+            yield Line(points, unit, row.better == "lower" and not course.relative)
 
 
 def _value(course: Course, case: Case, row: Row) -> float | None:
     baseline, subject = finite(row.baseline), finite(row.subject)
     if course.relative:
-        meant = case.variant == course.side and course.subject in row.subject_label
-        if not meant or not baseline or not subject:
+        is_meant = case.variant == course.side and course.subject in row.subject_label
+        if not is_meant or not baseline or not subject:
             return None
         return 100 * (baseline / subject if row.better == "lower" else subject / baseline)
     if course.side == "bare":
@@ -206,19 +185,19 @@ def _group(course: Course, case: Case) -> tuple[object, ...]:
     return (case.key[:3], others, 0 if course.axis == NODES else case.nodes)
 
 
-def _numbered(course: Course, by_place: Mapping[str, tuple[float, Row, Case]]) -> Mapping[str, tuple[float, Row, Case]]:
-    """Return the values of a trend over numbers by these, where the axis has a default: ``ranks=0`` is 28 of them."""
-    if course.best or course.places or course.axis in (NODES, SIDES):
-        return by_place
-    placed = places.of(course.axis, [case for _, _, case in by_place.values()])
-    return {f"{placed.numbers[at]:g}": by_place[at] for at in placed.numbers if at in by_place} if placed else {}
+def _ordered(course: Course, by_place: Mapping[str, tuple[float, Row, Case]]) -> tuple[tuple[str, float], ...]:
+    """Return the places that count with their values, in their order: numbers, or the names of the statement.
 
-
-def _ordered(course: Course, values: Collection[str]) -> list[str]:
-    """Return the values of the axis that count, in their order."""
+    A default of the axis stands at its number: ``ranks=0`` at 28, where it is 28 of them.
+    """
     if course.places:
-        return [place for place in course.places if place in values]
-    numbers = sorted(filter(places.is_number, values), key=float)
+        return tuple((place, by_place[place][0]) for place in course.places if place in by_place)
+    names = {place: place for place in by_place}
+    if not course.best and course.axis not in (NODES, SIDES):
+        placed = over_axis.places(course.axis, [case for _, _, case in by_place.values()])
+        names = {place: f"{at:g}" for place, at in placed.numbers.items()} if placed else {}
+    points = [(name, by_place[place][0]) for place, name in names.items() if place in by_place]
+    numbers = sorted((point for point in points if over_axis.is_number(point[0])), key=lambda point: float(point[0]))
     if course.best or course.axis == SIDES:
-        return [*numbers, *(place for place in values if place not in numbers)]
-    return [place for place in numbers if float(place) <= course.up_to]
+        return (*numbers, *(point for point in points if not over_axis.is_number(point[0])))
+    return tuple(point for point in numbers if float(point[0]) <= course.up_to)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
 from containercheck.report import scaling
-from containercheck.report.page.states import state
+from containercheck.report.page.cases import state
 from containercheck.report.page.wording import axes, plain
 from containercheck.results.cases import Case
-from containercheck.results.row import Row
 
 WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
 RESULT = ("result", "state", "completed", "reason")
@@ -40,8 +39,6 @@ SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed
 OVER_CORES = tuple(f"{name}_over_cores" for name in SCALING)
 SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "figure", "unit")
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
-
-
 #: Characters with which formulas begin in a spreadsheet.
 FORMULA = ("=", "+", "-", "@")
 
@@ -54,56 +51,47 @@ def figures(night: Night) -> str:
     """
     headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED, *SCALING, *OVER_CORES)
     scaled = scaling.by_row(night.cases)
-    rows = (_figure(night, case, row, scaled) for case in night.cases for row in (case.rows or (None,)))
+    rows = []
+    for case in night.cases:
+        of_case = {"night": night.name, **_place(case, *case.key[:3]), **_result(case)}
+        rows += [] if case.rows else [{**of_case, "reason": case.reason}]
+        for row in case.rows:
+            # A row without a comparison has no rounds, and no unit of an overhead.
+            facts = {**row.to_json(), "scaling": "", **scaled.get((case.key, row.figure, row.subject_label), {})}
+            low, high = facts.get("accepted", (None, None))
+            rows.append({**facts, **of_case, "accepted_low": low, "accepted_high": high})
     return _csv(headings, rows)
 
 
-def _figure(night: Night, case: Case, row: Row | None, scaled: scaling.ByRow) -> list[Any]:
-    system, partition, environ, _ = case.key
-    what = (system, partition, environ, case.application, axes(case.axes), case.variant, case.nodes)
-    result = (case.result, state(case).word, _time(case.when), "" if row else case.reason)
-    scaling_facts = scaled.get((case.key, row.figure, row.subject_label), {}) if row else {}
-    # A row without a comparison has no rounds, and no unit of an overhead.
-    facts = row.to_json() if row else {}
-    low, high = facts.get("accepted") or (None, None)
-    figure, judged = ((facts.get(name) for name in names) for names in (FIGURE, JUDGED))
-    return [
-        night.name,
-        *what,
-        *result,
-        *figure,
-        low,
-        high,
-        *judged,
-        *(scaling_facts.get(name) for name in (*SCALING, *OVER_CORES)),
-    ]
+def _place(member: Case | Series, system: str, partition: str, environ: str) -> dict[str, Any]:
+    values = (system, partition, environ, member.application, axes(member.axes), member.variant, member.nodes)
+    return dict(zip(WHAT, values))
+
+
+def _result(case: Case) -> dict[str, Any]:
+    """Return result, state and time (ISO 8601, UTC; empty without a job) of a case."""
+    when = datetime.fromtimestamp(case.when, timezone.utc).isoformat(timespec="seconds") if case.when else ""
+    return {"result": case.result, "state": state(case).word, "completed": when}
 
 
 def series(all_series: Iterable[Series]) -> str:
     """Return the CSV of series: a row for each point of each series, the earliest first."""
-    return _csv((*SERIES, *POINT), (row for member in all_series for row in _points(member)))
+    rows = []
+    for member in all_series:
+        place = _place(member, member.system, member.partition, member.environ)
+        facts = {"kind": member.kind, **place, "figure": member.figure, "unit": member.unit}
+        for points, is_earlier in ((member.earlier, True), (member.points, False)):
+            for point in points:
+                values = (point.night.name, point.value, point.error, point.confirmation, is_earlier)
+                rows.append({**facts, **dict(zip(POINT, (*values, point.night.changed)))})
+    return _csv((*SERIES, *POINT), rows)
 
 
-def _points(series: Series) -> Iterable[list[Any]]:
-    place = (series.system, series.partition, series.environ)
-    case = (series.application, axes(dict(series.axes)), series.variant, series.nodes)
-    for points, earlier in ((series.earlier, True), (series.points, False)):
-        for point in points:
-            cells = (point.night.name, point.value, point.error, point.confirmation, earlier, point.night.changed)
-            yield [series.kind, *place, *case, series.figure, series.unit, *cells]
-
-
-def _time(when: float) -> str:
-    """Return a time in the format of ISO 8601, in UTC; empty where there is none."""
-    return datetime.fromtimestamp(when, timezone.utc).isoformat(timespec="seconds") if when else ""
-
-
-def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def _csv(headings: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headings)
-    for row in rows:
-        writer.writerow([_cell(value) for value in row])
+    writer = csv.DictWriter(text, headings, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -1,60 +1,89 @@
-"""Draw plots with matplotlib: curves over nodes, intervals of overheads, trends over nights, maps of pairs; as SVG.
+"""Draw plots with matplotlib, as SVG that is part of the page: values over an axis, overheads, maps of pairs.
 
-The functions get values only; plots.py and trends.py give them their titles, descriptions and tables.
+The functions take values and return a matplotlib figure; :meth:`Chart.of` makes that a plot of the page.
+
+Series have the colors of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with any kind of color
+vision tell apart; each also has its own marker, line style and hatching. Text has a contrast of 4.5:1 to its ground and
+drawings 3:1 (WCAG 2.1, 1.4.3 and 1.4.11).
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import math
+import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import numpy as np
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path as Outline
-from matplotlib.ticker import FuncFormatter
 
-from containercheck.report.page.palette import SCALE, SERIES, light
-from containercheck.report.page.shapes import Curve, Interval, PairMap, Panel, RankTimes
-from containercheck.report.page.wording import plain, shortened
+from containercheck.report.page.wording import VARIANTS, Table, finite, plain, shortened, variant_order
 from containercheck.results.formatting import number
+from containercheck.results.row import Row
 
-#: Size in pixels; a phone shows the plot at three quarters of it.
-WIDTH, HEIGHT = 540, 300
-#: Pixels of an inch in matplotlib's SVG.
-INCH = 72
-#: Pixels of a letter, of a line of text, and around everything.
-LETTER, LINE, MARGIN = 6.0, 22, 12
-#: Width of a mark of the legend with the blanks around it, and height of a line of it or of a name, in pixels.
-LEGEND_MARK, LEGEND_LINE = 46, 17
-#: Part of the room of a name that its bars take; letters of all names in a line below, and lines of a name.
-GROUP, LETTERS, NAME_LINES = 0.8, 72, 5
-#: Most ticks of an axis of numbers.
-MOST_TICKS = 12
-#: Most names of nights that fit below a trend.
-NIGHT_NAMES = 6
-#: Most letters of a label beside a row of intervals.
+#: Light and dark color by name. The light ones differ from each other: a plot is drawn in them, and they are then
+#: replaced with the names.
+COLORS = {
+    "ground": ("#ffffff", "#14181b"),
+    "raised": ("#f1f4f6", "#20262b"),
+    "text": ("#1b1e21", "#e9ecee"),
+    "muted": ("#555c63", "#aab2b9"),
+    "line": ("#c8ced4", "#4a525a"),
+    "edge": ("#7d868e", "#818a92"),
+    "link": ("#00548a", "#86c8f7"),
+    "bad": ("#a23b00", "#ffa366"),
+    "good": ("#00694d", "#45cda5"),
+    "doubt": ("#6a5000", "#e8c45f"),
+    "series-1": ("#0072b2", "#56b4e9"),
+    "series-2": ("#d55e00", "#e69f00"),
+    "series-3": ("#009e73", "#009e73"),
+    "series-4": ("#cc79a7", "#cc79a7"),
+}
+#: Color, marker and line style of each series of a plot, and hatching of its bars by the marker.
+LOOKS = (
+    ("text", "o", "-"),
+    ("series-1", "s", "--"),
+    ("series-2", "^", "-."),
+    ("series-3", "D", ":"),
+    ("series-4", "v", (0, (6, 1))),
+)
+HATCHES = {"s": "///", "^": "\\\\\\", "D": "xxx", "v": "---"}
+#: Markers of published values, a series each.
+PUBLISHED = "osD^vP*"
+#: Labels in the legend for marks that are not a series; they come last.
+ACCEPTED, CONFIRMATION, IDEAL = "accepted", "confirmation", "ideal"
+#: Width and height of a plot, in inches of 72 pixels; a phone shows it at three quarters of that.
+WIDTH, HEIGHT = 7.5, 4.2
+#: Most ticks of an axis of numbers, and letters that fit below or above a plot.
+MOST_TICKS, LETTERS = 12, 78
+#: Most letters of a label to the left of a row of intervals.
 LONGEST = 34
-#: Most ticks of an axis of ranks, and numbers beside a scale of colors.
-RANK_TICKS, SCALE_TICKS = 8, 4
-#: Height of a scale of colors, in pixels.
-SCALE_HEIGHT = 14
-#: Names in the legend for marks that are no series.
-ACCEPTED, CONFIRMATION = "accepted", "confirmation"
+
+
+def light(name: str) -> str:
+    """Return a color in its light form, in which plots are drawn."""
+    return COLORS[name][0]
+
+
 STYLE: Any = {
     "svg.fonttype": "none",
-    # The same data give the same file.
-    "svg.hashsalt": "containercheck",
     # A dollar sign is text, and does not begin a formula.
     "text.parse_math": False,
+    # The page has a font of its own; matplotlib only estimates the width of texts.
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
     "text.color": light("text"),
     "axes.labelcolor": light("text"),
     "axes.edgecolor": light("edge"),
@@ -74,48 +103,160 @@ STYLE: Any = {
     "legend.frameon": False,
     "lines.linewidth": 1.6,
     "lines.markersize": 6,
+    "hatch.linewidth": 0.7,
 }
+styled = matplotlib.rc_context(STYLE)
 
 
-def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False, axis: str = "nodes") -> str:
-    """Draw curves over numbers of nodes or cores on a binary logarithmic axis, optionally with the ideal speed-up."""
-    nodes = sorted({point[0] for curve in curves for point in curve.points})
-    with matplotlib.rc_context(STYLE):
-        figure, (axes,) = _figure(1, HEIGHT)
-        axes.set_xscale("log", base=2)
-        if ideal:
-            axes.plot(nodes, [node / nodes[0] for node in nodes], color=light("edge"), linewidth=1, label="ideal")
-        for place, curve in enumerate(curves):
-            # Shifted, so that equal points lie beside each other.
-            _draw(axes, curve, factor=1.02**place)
-        axes.set_xticks(nodes, labels=[f"{node:g}" for node in nodes])
-        axes.minorticks_off()
-        axes.set_xlim(nodes[0] * 0.85, nodes[-1] * 1.2)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(axis)
-        return _finished(figure, [axes], [label])
+@dataclass(frozen=True)
+class Value:
+    """A value of a side at a place on an axis.
 
-
-def over_numbers(curves: Sequence[Curve], label: str, axis: str) -> str:
-    """Draw curves over the numbers of an axis, which is binary logarithmic; of many numbers every second has its tick.
-
-    :param label: unit of the values.
-    :param axis: name of the axis.
+    :ivar side: bare, a variant, or another label.
+    :ivar at: number or name on the axis.
+    :ivar low, high: ends of its interval; None where there is none.
+    :ivar place: text of the place; empty for ``at`` itself.
+    :ivar note: remark on the value.
+    :ivar published: whether it is a published value, which is drawn hollow.
     """
-    numbers = sorted({point[0] for curve in curves for point in curve.points})
+
+    side: str
+    at: float | str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    place: str = ""
+    note: str = ""
+    published: bool = False
+
+    @property
+    def where(self) -> str:
+        """Text of its place on the axis."""
+        return self.place or (f"{self.at:.12g}" if isinstance(self.at, (int, float)) else self.at)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A plot of a page with a description in words, and its data as a table.
+
+    :ivar name: identifies it on the page.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: Markup
+    table: Table
+
+    @classmethod
+    def of(
+        cls, title: str, description: str, figure: Figure, headings: Sequence[str], rows: Iterable[tuple[str, ...]]
+    ) -> Chart:
+        """Make a plot of a figure that a function of this module returned.
+
+        :param title: no two plots of a page have the same one.
+        :param headings, rows: of the table of its data.
+        """
+        title, description = plain(title), plain(description)
+        name = f"plot-{zlib.crc32(title.encode()):08x}"
+        table = Table(f"Data of the plot: {title}", tuple(headings), tuple(rows))
+        return cls(name, title, description, _svg(figure, name, title, description), table)
+
+
+def _svg(figure: Figure, name: str, title: str, description: str) -> Markup:
+    """Return a figure as an SVG element: with title and description, the page's colors, and identifiers of its own."""
+    text = io.StringIO()
+    # The same data give the same file.
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        # ``savefig`` would draw the figure twice.
+        FigureCanvasSVG(figure).print_svg(text, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    width, height = (72 * inches for inches in figure.get_size_inches())
+    inside = re.split(r"<svg [^>]*>|</svg>", text.getvalue())[1]
+    inside = re.sub(r'(?<= id=")|(?<=url\(#)|(?<=href="#)', f"{name}-", inside)
+    inside = re.sub("|".join(values[0] for values in COLORS.values()), lambda match: NAMES[match[0]], inside)
+    return Markup(
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" '
+        f'viewBox="0 0 {width:g} {height:g}" aria-labelledby="{name}-title {name}-description">'
+        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-description">{escape(description)}</desc>'
+        f"{plain(inside)}</svg>"
+    )
+
+
+#: Names of the page's colors by their light form.
+NAMES = {values[0]: f"var(--{name})" for name, values in COLORS.items()}
+
+
+def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return color, marker and line style of each side: a variant has the same ones in all plots."""
+    others = [side for side in dict.fromkeys(sides) if side not in VARIANTS]
+    order = [*VARIANTS, *others]
+    chosen = {side: LOOKS[place % len(LOOKS)] for place, side in enumerate(order)}
+    return {side: {"color": light(look[0]), "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
+
+
+def by_side(values: Iterable[Value]) -> dict[str, list[Value]]:
+    """Return the values of each side: variants first, in their order, and published ones last."""
+    order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
+    sides: dict[str, list[Value]] = {}
+    for value in order:
+        sides.setdefault(value.side, []).append(value)
+    return {
+        side: sorted(of_side, key=lambda value: value.at) if is_numeric(of_side) else of_side
+        for side, of_side in sides.items()
+    }
+
+
+def is_numeric(values: Iterable[Value]) -> bool:
+    """Return whether all values stand at numbers."""
+    return all(isinstance(value.at, (int, float)) for value in values)
+
+
+def _looks_of(sides: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, Any]]:
+    """Return the look of each side; a published one has the color of its variant, and hollow marks without a line."""
+    measured = [side for side, values in sides.items() if not values[0].published]
+    chosen = looks([*measured, *VARIANTS])
+    for place, side in enumerate(side for side in sides if side not in measured):
+        color = chosen.get(side.rpartition(", ")[2], chosen["bare"])["color"]
+        hollow = {"markerfacecolor": "none", "markersize": 9, "linestyle": "none"}
+        chosen[side] = {"color": color, "marker": PUBLISHED[place % len(PUBLISHED)], **hollow}
+    return chosen
+
+
+def _errors(values: Sequence[Value]) -> list[list[float]]:
+    """Return the lengths of the intervals below and above values; not a number where there is none."""
+    low = [math.nan if value.low is None else max(0.0, value.value - value.low) for value in values]
+    high = [math.nan if value.high is None else max(0.0, value.high - value.value) for value in values]
+    return [low, high]
+
+
+@styled
+def over_numbers(values: Sequence[Value], axis: str, unit: str, ideal: bool = False) -> Figure:
+    """Draw a curve of each side over the numbers of an axis, which is binary logarithmic.
+
+    :param ideal: whether to draw the ideal speed-up.
+    """
+    figure = Figure((WIDTH, HEIGHT), layout="constrained")
+    axes = figure.add_subplot()
+    sides = by_side(values)
+    chosen = _looks_of(sides)
+    numbers = sorted({float(value.at) for value in values})
+    axes.set_xscale("log", base=2)
+    if ideal:
+        axes.plot(numbers, [at / numbers[0] for at in numbers], color=light("edge"), linewidth=1, label=IDEAL)
+    for place, (side, of_side) in enumerate(sides.items()):
+        # Shifted, so that equal values do not hide each other.
+        at = [float(value.at) * 1.02**place for value in of_side]
+        axes.errorbar(
+            at, [value.value for value in of_side], _errors(of_side), **chosen[side], elinewidth=1.2, label=plain(side)
+        )
     ticks = numbers[:: math.ceil(len(numbers) / MOST_TICKS)]
-    with matplotlib.rc_context(STYLE):
-        figure, (axes,) = _figure(1, HEIGHT)
-        axes.set_xscale("log", base=2)
-        for place, curve in enumerate(curves):
-            # Shifted, so that equal points lie beside each other.
-            _draw(axes, curve, factor=1.02**place)
-        axes.set_xticks(ticks, labels=[short(tick) for tick in ticks])
-        axes.minorticks_off()
-        axes.set_xlim(numbers[0] * 0.85, numbers[-1] * 1.2)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(plain(axis))
-        return _finished(figure, [axes], [label])
+    axes.set_xticks(ticks, labels=[short(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(numbers[0] * 0.85, numbers[-1] * 1.2)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(plain(axis))
+    return finished(figure, [unit])
 
 
 def short(value: float) -> str:
@@ -130,314 +271,137 @@ def short(value: float) -> str:
     return f"{value:.12g}"
 
 
-def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str:
-    """Draw bars over names, such as versions, beside each other; the x of a point is the index of its name.
+@styled
+def over_names(values: Sequence[Value], unit: str) -> Figure:
+    """Draw a bar of each side over each name, such as a version; published values are outlines."""
+    figure = Figure((WIDTH, HEIGHT), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(axis="x", visible=False)
+    sides = by_side(values)
+    names = list(dict.fromkeys(value.where for value in values))
+    chosen = _looks_of(sides)
+    there = {name: [side for side, of_side in sides.items() if any(v.where == name for v in of_side)] for name in names}
+    width = 0.8 / max(map(len, there.values()))
+    for side, of_side in sides.items():
+        color, hatch = chosen[side]["color"], HATCHES.get(chosen[side]["marker"], "")
+        face: dict[str, Any] = {"facecolor": "none", "hatch": hatch} if hatch else {"facecolor": (color, 0.4)}
+        if of_side[0].published:
+            face = {"facecolor": "none", "linestyle": "--"}
+        # In the middle of the bars that are there.
+        offsets = [there[value.where].index(side) - (len(there[value.where]) - 1) / 2 for value in of_side]
+        at = [names.index(value.where) + offset * width for value, offset in zip(of_side, offsets)]
+        heights = [value.value for value in of_side]
+        axes.bar(at, heights, 0.9 * width, edgecolor=color, label=plain(side), **face)
+        axes.errorbar(at, heights, _errors(of_side), color=light("text"), linestyle="none", elinewidth=1.2)
+    size = 11 if len(names) <= 6 else 9
+    letters = max(5, LETTERS * 11 // size // len(names))
+    lines = [textwrap.fill(plain(name), letters, max_lines=5, placeholder="…") for name in names]
+    axes.set_xticks(range(len(names)), labels=lines, fontsize=size)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    return finished(figure, [unit])
 
-    Each bar has its series' mark on top, which tells them apart without color; hollow series are outlines.
+
+@styled
+def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
+    """Draw the overheads of rows as intervals, the first one on top, with lines at the ends of the accepted range.
+
+    The axis has all estimates and accepted ranges; an interval that is longer, or has no end, is cut at its edge. Of a
+    row without an interval only the point is drawn.
+
+    :param rows: label of its line, label of the side, and row.
     """
-    at = {x: [curve for curve in curves if x in curve.places] for curve in curves for x in curve.places}
-    width = GROUP / max(1, *map(len, at.values()))
-    with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
-        short = [_in_lines(plain(name), max(4, LETTERS // len(names))) for name in names]
-        more = max(name.count("\n") for name in short) * LEGEND_LINE
-        figure, (axes,) = _figure(1, HEIGHT + more, bottom=LINE + more + MARGIN / 2)
-        for curve in curves:
-            # In the middle of the bars that are there.
-            places = [x + (at[x].index(curve) - (len(at[x]) - 1) / 2) * width for x, *_ in curve.points]
-            points = tuple((place, *point[1:]) for place, point in zip(places, curve.points))
-            color = light(SERIES[curve.style][0])
-            look: dict[str, Any] = {"facecolor": "none", "linestyle": (0, (3, 2))} if curve.hollow else {"alpha": 0.45}
-            heights = [point[1] for point in points]
-            axes.bar(places, heights, 0.9 * width, **{"facecolor": color, "edgecolor": color, **look})
-            _draw(axes, replace(curve, points=points), line=False)
-        axes.set_xticks(range(len(names)), labels=short)
-        axes.set_xlim(-0.5, len(names) - 0.5)
-        if all(point[1] >= 0 for curve in curves for point in curve.points):
-            axes.set_ylim(bottom=0)
-        return _finished(figure, [axes], [label])
+    lines = list(dict.fromkeys(line for line, _, _ in rows))
+    most = max(sum(other == line for other, _, _ in rows) for line in lines)
+    figure = Figure((WIDTH, 1.3 + len(lines) * max(0.28, 0.14 * (most + 1))), layout="constrained")
+    axes = figure.add_subplot()
+    chosen, drawn = looks(side for _, side, _ in rows), dict.fromkeys(lines, 0)
+    intervals: list[tuple[float, Row, str]] = []
+    for line, side, row in rows:
+        drawn[line] += 1
+        y = lines.index(line) - 0.5 + drawn[line] / (most + 1)
+        intervals.append((y, row, chosen[side]["color"]))
+        axes.plot([row.overhead or 0.0], [y], **{**chosen[side], "linestyle": "none", "label": plain(side)})
+        limits = [end for end in row.accepted if end is not None and math.isfinite(end)]
+        if limits:
+            half = 0.45 / (most + 1)
+            axes.vlines(limits, y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
+    axes.axvline(0, color=light("edge"), linewidth=1)
+    axes.margins(x=0.4)
+    edges = axes.get_xlim()
+    axes.set_xlim(edges)
+    for y, row, color in intervals:
+        ends = (finite(row.low), finite(row.high))
+        if ends != (None, None):
+            left, right = (edge if end is None else end for end, edge in zip(ends, edges))
+            axes.hlines(y, left, right, color=color)
+    axes.set_yticks(range(len(lines)), labels=[shortened(plain(line), LONGEST) for line in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.xaxis.set_major_formatter(_tick)
+    axes.set_xlabel(f"overhead in {plain(unit)}; larger is worse")
+    return finished(figure, [])
 
 
-def _in_lines(name: str, letters: int) -> str:
-    """Return a name in lines for a tick, each with so many letters at most; what does not fit in is cut."""
-    lines = textwrap.wrap(name, letters, max_lines=NAME_LINES, placeholder="…") or [""]
-    return "\n".join(shortened(line, letters) for line in lines)
+@styled
+def panels(count: int) -> Figure:
+    """Return plots without data above each other, which share their axis."""
+    figure = Figure((WIDTH, 0.8 + 2 * count), layout="constrained")
+    figure.subplots(count, sharex=True)
+    return figure
 
 
-def intervals(drawn: Sequence[Interval], label: str) -> str:
-    """Draw intervals on rows, the first one on top, and the limits of the accepted overhead as lines across them.
+@styled
+def pair_maps(maps: Mapping[str, np.ndarray], label: str) -> Figure:
+    """Draw the matrix of ranks of each side, with one logarithmic scale of colors.
 
-    An interval that is open on one side reaches the edge; without both ends only its point is drawn.
+    A pair has the color of its value; pairs that were not measured, which are not a number, have none.
+
+    :param label: quantity with its unit.
     """
-    rows = list(dict.fromkeys(interval.row for interval in drawn))
-    slots = 1 + max(sum(interval.row == row for interval in drawn) for row in rows)
-    height = 4 * LINE + MARGIN + len(rows) * max(LINE, 9 * slots)
-    names = [shortened(plain(row), LONGEST) for row in rows]
-    with matplotlib.rc_context(STYLE):
-        figure, (axes,) = _figure(1, height, left=2 * MARGIN + LETTER * max(map(len, names)))
-        low, high = _span(drawn)
-        done: dict[str, int] = {}
-        for interval in drawn:
-            done[interval.row] = done.get(interval.row, 0) + 1
-            y = rows.index(interval.row) - 0.5 + done[interval.row] / slots
-            _draw_interval(axes, interval, y, 0.9 / slots, (low, high))
-        axes.axvline(0, color=light("edge"), linewidth=1)
-        axes.set_yticks(range(len(rows)), labels=names)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlim(low, high)
-        axes.xaxis.set_major_formatter(FuncFormatter(_tick))
-        axes.set_xlabel(plain(label))
-        return _finished(figure, [axes], [""])
+    figure = Figure((WIDTH, 1.2 + 3.4 * math.ceil(len(maps) / 2)), layout="constrained")
+    low, high = (float(f([f(matrix) for matrix in maps.values()])) for f in (np.nanmin, np.nanmax))
+    high = max(high, 1.01 * low)
+    norm = LogNorm(low, high)
+    plots = figure.subplots(math.ceil(len(maps) / 2), 2, squeeze=False).ravel()
+    for axes, (side, matrix) in zip(plots, maps.items()):
+        image = axes.imshow(matrix, norm=norm, cmap="cividis", interpolation="none", aspect="auto")
+        axes.grid(False)
+        axes.set_title(plain(side))
+        axes.set_xlabel("rank")
+        axes.set_ylabel("rank")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    for axes in plots[len(maps) :]:
+        axes.remove()
+    ticks = [low * (high / low) ** (part / 3) for part in range(4)]
+    scale = figure.colorbar(image, ax=list(plots[: len(maps)]), location="bottom", shrink=0.8, aspect=40, label=label)
+    scale.set_ticks(ticks, labels=[number(tick, 3) for tick in ticks])
+    scale.minorticks_off()
+    return figure
 
 
-def _draw_interval(axes: Axes, interval: Interval, y: float, half: float, edges: tuple[float, float]) -> None:
-    """Draw an interval with its point and its limits.
+@styled
+def finished(figure: Figure, labels: Sequence[str]) -> Figure:
+    """Give the plots of a figure their labels, and one legend for all.
 
-    :param half: half the height of the lines of the limits.
-    :param edges: ends of the axis, where an open interval ends.
+    :param labels: unit of each plot; above its axis there is room for a long one.
     """
-    color, marker, _ = SERIES[interval.style]
-    low = edges[0] if interval.low is None else max(edges[0], interval.low)
-    high = edges[1] if interval.high is None else min(edges[1], interval.high)
-    if (interval.low, interval.high) != (None, None):
-        axes.plot((low, high), (y, y), color=light(color))
-    axes.plot([interval.value], [y], color=light(color), marker=marker, linestyle="none", label=plain(interval.label))
-    limits = [end for end in interval.accepted if end is not None]
-    if limits:
-        axes.vlines(limits, y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
-
-
-def over_nights(panels: Sequence[Panel], nights: Sequence[str], breaks: Sequence[int]) -> str:
-    """Draw panels above each other over the same nights.
-
-    :param nights: names of the nights; the x of a point is an index into them.
-    :param breaks: indices of the nights with which series begin anew.
-    """
-    with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(len(panels), 44 + 150 * len(panels), bottom=LINE + MARGIN / 2)
-        for panel, plot in zip(panels, axes):
-            _draw_panel(plot, panel)
-            for place in breaks:
-                plot.axvline(place - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
-            every = max(1, math.ceil(len(nights) / NIGHT_NAMES))
-            # The last night is always named.
-            places = range((len(nights) - 1) % every, len(nights), every)
-            plot.set_xticks(places, labels=[shortened(plain(nights[place]), 72 // NIGHT_NAMES) for place in places])
-            plot.set_xlim(-0.5, len(nights) - 0.5)
-            if plot is not axes[-1]:
-                plot.tick_params(labelbottom=False)
-        return _finished(figure, axes, [panel.label for panel in panels])
-
-
-def _draw_panel(plot: Axes, panel: Panel) -> None:
-    for curve in panel.curves:
-        _draw(plot, curve, shift=0.06 * curve.style)
-    low, high = plot.get_ylim()
-    if high - low < panel.span:
-        middle = (low + high) / 2
-        plot.set_ylim(middle - panel.span / 2, middle + panel.span / 2)
-    for level in panel.levels:
-        ends = (level.first - 0.3, level.last + 0.3)
-        plot.hlines(level.value, *ends, color=light("bad"), linewidth=3, alpha=0.6)
-
-
-def rank_times(sides: Sequence[RankTimes]) -> str:
-    """Draw a bar for each rank, of its seconds in MPI and those outside above them; the sides above each other."""
-    with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
-        figure, panels = _figure(len(sides), 66 + 140 * len(sides))
-        highest = max(total for side in sides for _, total in side.ranks)
-        for side, axes in zip(sides, panels):
-            inside = [(rank - 0.4, 0.0, rank + 0.4, seconds) for rank, (seconds, _) in enumerate(side.ranks)]
-            outside = [(rank - 0.4, low, rank + 0.4, high) for rank, (low, high) in enumerate(side.ranks)]
-            _draw_boxes(axes, "series-1", inside, label="in MPI")
-            _draw_boxes(axes, "line", outside, label="outside")
-            ticks = range(0, len(side.ranks), math.ceil(len(side.ranks) / MOST_TICKS))
-            axes.set_xticks(ticks, labels=[str(rank) for rank in ticks])
-            axes.set_xlim(-0.6, len(side.ranks) - 0.4)
-            axes.set_ylim(0, 1.05 * highest)
-            axes.tick_params(labelbottom=axes is panels[-1])
-        panels[-1].set_xlabel("rank")
-        return _finished(figure, panels, [f"{side.label}, s" for side in sides])
-
-
-def pair_maps(maps: Sequence[PairMap], label: str) -> str:
-    """Draw a matrix of ranks for each side, two beside each other, with one logarithmic scale of colors below all.
-
-    A pair has the color of its value, in both of its cells; pairs that were not measured have none.
-
-    :param label: what the values are, with their unit.
-    """
-    values = [value for shown in maps for _, _, value in shown.cells]
-    low, high = min(values), max(values)
-    # On the right there is room for half of the largest number of the scale.
-    left, gap, right = 3 * LINE, 2 * LINE, 1.2 * LINE
-    side = (WIDTH - left - gap - right) / 2
-    row_height = side + 3 * LINE
-    height = math.ceil(len(maps) / 2) * row_height + SCALE_HEIGHT + 3 * LINE
-    with matplotlib.rc_context({**STYLE, "axes.grid": False, "axes.spines.top": True, "axes.spines.right": True}):
-        figure = Figure((WIDTH / INCH, height / INCH))
-        for place, shown in enumerate(maps):
-            x, y = left + place % 2 * (side + gap), height - place // 2 * row_height - 1.3 * LINE - side
-            axes = figure.add_axes((x / WIDTH, y / height, side / WIDTH, side / height))
-            _draw_map(axes, shown, low, high)
-        box = (left / WIDTH, 2 * LINE / height, (2 * side + gap) / WIDTH, SCALE_HEIGHT / height)
-        _draw_scale(figure.add_axes(box), label, low, high)
-        return _svg(figure)
-
-
-def _draw_map(axes: Axes, shown: PairMap, low: float, high: float) -> None:
-    levels: dict[int, list[tuple[int, int]]] = {}
-    for first, second, value in shown.cells:
-        levels.setdefault(_level(value, low, high), []).extend([(first, second), (second, first)])
-    for level, cells in levels.items():
-        _draw_cells(axes, level, [(x - 0.5, y - 0.5, x + 0.5, y + 0.5) for y, x in cells])
-    ticks = range(0, shown.ranks, math.ceil(shown.ranks / RANK_TICKS))
-    axes.set_xticks(ticks, labels=[str(rank) for rank in ticks])
-    axes.set_yticks(ticks, labels=[str(rank) for rank in ticks])
-    axes.set_xlim(-0.5, shown.ranks - 0.5)
-    axes.set_ylim(shown.ranks - 0.5, -0.5)
-    axes.set_xlabel("rank")
-    axes.set_title(plain(shown.label), loc="left", fontsize=11, y=1.0)
-
-
-def _level(value: float, low: float, high: float) -> int:
-    """Return the index of a value's color: the logarithms from the lowest to the highest in equal parts."""
-    part = math.log(value / low) / math.log(high / low) if high > low else 0.0
-    return min(int(part * len(SCALE)), len(SCALE) - 1)
-
-
-def _draw_cells(axes: Axes, level: int, boxes: Sequence[tuple[float, float, float, float]]) -> None:
-    """Draw boxes in a color of the scale."""
-    _draw_boxes(axes, SCALE[level], boxes, clip_on=False)
-
-
-def _draw_boxes(axes: Axes, color: str, boxes: Sequence[tuple[float, float, float, float]], **facts: Any) -> None:
-    """Draw boxes in a color of the page, as one shape: hundreds of them would make the page large."""
-    corners = [corner for x, y, to_x, to_y in boxes for corner in ((x, y), (to_x, y), (to_x, to_y), (x, to_y), (x, y))]
-    codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * len(boxes)
-    axes.add_patch(PathPatch(Outline(corners, codes), facecolor=light(color), linewidth=0, **facts))
-
-
-def _draw_scale(axes: Axes, label: str, low: float, high: float) -> None:
-    """Draw the scale of colors, with numbers from its lowest to its highest value."""
-    for level in range(len(SCALE)):
-        _draw_cells(axes, level, [(level, 0, level + 1, 1)])
-    places = [place / (SCALE_TICKS - 1) for place in range(SCALE_TICKS)]
-    labels = [number(low * (high / low) ** place, 3) for place in places]
-    axes.set_xticks([place * len(SCALE) for place in places], labels=labels)
-    axes.set_yticks([])
-    axes.set_xlim(0, len(SCALE))
-    axes.set_ylim(0, 1)
-    axes.set_xlabel(plain(label))
-
-
-def _figure(
-    panels: int, height: float, left: float = 64, bottom: float = 2 * LINE + MARGIN / 2
-) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure with room for a legend and labels; sizes are in pixels."""
-    figure = Figure((WIDTH / INCH, height / INCH))
-    top = 2 * LINE
-    panel_height = (height - bottom - top - (panels - 1) * LINE * 1.4) / panels
-    axes = []
-    for place in range(panels):
-        low = height - top - (place + 1) * panel_height - place * LINE * 1.4
-        box = (left / WIDTH, low / height, (WIDTH - left - MARGIN) / WIDTH, panel_height / height)
-        axes.append(figure.add_axes(box))
-    return figure, axes
-
-
-def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0, line: bool = True) -> None:
-    """Draw a curve with its intervals.
-
-    :param factor: factor of each x, so that equal points do not hide each other.
-    :param shift: offset of each x, for the same reason.
-    :param line: whether a line connects its marks, unless these are hollow.
-    """
-
-    def place(x: float) -> float:
-        return x * factor + shift
-
-    color, marker, dashes = SERIES[curve.style]
-    x, y = [place(point[0]) for point in curve.points], [point[1] for point in curve.points]
-    fill: dict[str, Any] = {"markerfacecolor": "none", "markersize": 9} if curve.hollow else {}
-    style = dashes if line and not curve.hollow else "none"
-    axes.plot(x, y, color=light(color), marker=marker, linestyle=style, label=plain(curve.label), **fill)
-    ends = [point[2:] for point in curve.points]
-    bars = [(at, low, high) for at, (low, high) in zip(x, ends) if low is not None and high is not None]
-    if bars:
-        at, low, high = zip(*bars)
-        axes.vlines(at, low, high, color=light(color), linewidth=1.2)
-    rings = [(place(at), value) for at, value, *_ in curve.points if at in curve.rings]
-    if rings:
-        ring: dict[str, Any] = {"markersize": 12, "markerfacecolor": "none", "color": light("bad"), "linestyle": "none"}
-        axes.plot(*zip(*rings), marker="o", **ring, label=CONFIRMATION)
-
-
-def _finished(figure: Figure, axes: Sequence[Axes], labels: Sequence[str]) -> str:
-    """Give the plots their labels and the legend of all, and return the SVG."""
-    named: dict[str, Any] = {}
-    for plot, label in zip(axes, labels):
-        if label:
-            # Above the axis there is room for a long label; a fixed y saves matplotlib the search for one.
-            plot.set_title(plain(label), loc="left", fontsize=11, y=1.0)
-            plot.yaxis.set_major_formatter(FuncFormatter(_tick))
-        for handle, name in zip(*plot.get_legend_handles_labels()):
-            named.setdefault(name, handle)
-    # Marks that are no series come last.
-    names = sorted(named, key=(ACCEPTED, CONFIRMATION).count)
-    columns = _columns(names)
-    _heighten(figure, (math.ceil(len(names) / columns) - 1) * LEGEND_LINE)
-    figure.legend(
-        [named[name] for name in names], names, loc="upper left", ncols=columns, borderaxespad=0.2, columnspacing=1.2
-    )
-    return _svg(figure)
-
-
-def _columns(names: Sequence[str]) -> int:
-    """Return the most columns of a legend that fit into the width of a plot; matplotlib fills the first ones first."""
-    for columns in range(min(5, len(names)), 1, -1):
-        whole, more = divmod(len(names), columns)
-        starts = [place * whole + min(place, more) for place in range(columns + 1)]
-        widest = [max(map(len, names[first:end])) for first, end in itertools.pairwise(starts)]
-        if sum(LEGEND_MARK + LETTER * letters for letters in widest) < WIDTH:
-            return columns
-    return 1
-
-
-def _heighten(figure: Figure, more: float) -> None:
-    """Add room above the plots, in pixels, for the legend's further lines; the plots keep their size."""
-    width, height = figure.get_size_inches()
-    factor = height / (height + more / INCH)
-    figure.set_size_inches(width, height / factor)
+    handles: dict[str, Any] = {}
+    for axes, label in zip(figure.axes, labels):
+        axes.set_title(plain(label))
+        axes.yaxis.set_major_formatter(_tick)
     for axes in figure.axes:
-        left, bottom, across, up = axes.get_position().bounds
-        axes.set_position((left, bottom * factor, across, up * factor))
-
-
-def _svg(figure: Figure) -> str:
-    """Return a drawing as the text of an SVG file."""
-    text = io.StringIO()
-    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with warnings.catch_warnings():
-        # The page has other fonts; matplotlib's only serves to estimate the width of a text.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.savefig(text, format="svg", metadata=no_metadata)
-    return text.getvalue()
+        for handle, name in zip(*axes.get_legend_handles_labels()):
+            handles.setdefault(name, handle)
+    names = sorted(handles, key=lambda name: (name in (ACCEPTED, CONFIRMATION, IDEAL), variant_order(name)))
+    columns = max(1, LETTERS // (8 + max(map(len, names), default=0)))
+    figure.legend([handles[name] for name in names], names, loc="outside upper left", ncols=min(columns, len(names)))
+    return figure
 
 
 def _tick(value: float, _: object) -> str:
     return number(value, 6)
 
 
-def _span(drawn: Iterable[Interval]) -> tuple[float, float]:
-    """Return the ends of the axis, with all estimates and limits, and at most as much again for the intervals."""
-    drawn = list(drawn)
-    values = [0.0]
-    for interval in drawn:
-        values += [interval.value, *(end for end in interval.accepted if end is not None)]
-    low, high = min(values), max(values)
-    width = (high - low) or 1.0
-    ends = [end for interval in drawn for end in (interval.low, interval.high) if end is not None]
-    ends = [min(max(end, low - width), high + width) for end in ends]
-    low, high = min([low, *ends]), max([high, *ends])
-    edge = 0.04 * (high - low)
-    return low - edge, high + edge
+def mark(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
+    """Mark points as confirmations."""
+    axes.plot(x, y, "o", markersize=12, markerfacecolor="none", color=light("bad"), label=CONFIRMATION)

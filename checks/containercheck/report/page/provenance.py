@@ -1,9 +1,8 @@
-"""Tables of what ran in a night: runtimes, images, MPI libraries, the machine; and what differs between its cases."""
+"""Tables of the provenance of a night: runtimes, images, MPI libraries, the machine, and differences between cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from containercheck.explain.between import OTHERS
@@ -17,26 +16,11 @@ OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes"
 FIRST = ("machine", "host")
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """The tables on provenance.
-
-    :ivar same: facts that all cases share.
-    :ivar different: facts in which cases differ.
-    """
-
-    runtimes: Table
-    images: Table
-    mpi: Table
-    same: Table
-    different: Table
-
-
-def provenance(cases: Sequence[Case]) -> Provenance:
-    """Return the tables of what ran in these cases."""
+def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
+    """Return tables of the runtimes, images and MPI libraries of cases, and of facts that they share or not."""
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
-    return Provenance(
+    return (
         _used("Container runtimes", ("version", "command", "used by"), ran, _runtimes),
         _used("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), ran, _images),
         _used("MPI libraries that the ranks loaded", ("side", "library", "used by"), ran, _libraries),
@@ -59,7 +43,12 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _used(caption: str, headings: tuple[str, ...], cases: Sequence[Case], rows_of: Any) -> Table:
+def _used(
+    caption: str,
+    headings: tuple[str, ...],
+    cases: Sequence[Case],
+    rows_of: Callable[[Mapping[str, Any]], Iterator[tuple[str, ...]]],
+) -> Table:
     """Return a table of things that cases use, each with the cases that use it.
 
     :param rows_of: returns the rows of a case's provenance.
@@ -95,7 +84,7 @@ def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[t
     by_name: dict[str, dict[str, list[Case]]] = {}
     for case in cases:
         rest = {key: value for key, value in case.provenance.items() if key not in OWN}
-        # Of variables that no rule knows there are many, and their fingerprints say nothing to people.
+        # There are many variables that no rule knows, and a fingerprint means nothing to a person.
         for name, value in (fact for fact in flat(rest) if f" {OTHERS} " not in fact[0]):
             by_name.setdefault(name, {}).setdefault(value, []).append(case)
     same, different = [], []

@@ -1,29 +1,35 @@
-"""Trends of a figure over the nights: the overhead above the bare value; both together show the cause of a change."""
+"""What changed over the nights: the changes by cause, and the trends of figures with a plot of those that changed.
+
+A trend is the overhead of each variant above the bare value; both together show the cause of a change.
+"""
 
 from __future__ import annotations
 
 import collections
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from matplotlib.axes import Axes
+
+from containercheck.history.causes import ChangeCause
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
-from containercheck.report.page import charts, drawing, shapes
-from containercheck.report.page.charts import Chart
-from containercheck.report.page.palette import VARIANTS
-from containercheck.report.page.shapes import Curve, Level, Panel
-from containercheck.report.page.wording import Table, axes, finite, measured, shown_count
+from containercheck.report.page import cases as page_cases
+from containercheck.report.page import drawing
+from containercheck.report.page.drawing import Chart, light
+from containercheck.report.page.wording import Table, axes, finite, measured, plain, shortened, shown_count
+from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 
-#: Most nights in a plot, and in the table of trends without a change.
-DRAWN, TOLD = 60, 5
+#: Most nights in a plot, names of nights below it, and nights in the table of trends without a change.
+DRAWN, NAMED, LISTED = 60, 6, 5
 #: Most series of an application in that table; all are in the CSV.
 MOST_ROWS = 60
-
-Group = tuple[Any, ...]
+#: Most changes of a cause that are shown at once; the others are folded below them.
+AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -57,10 +63,125 @@ class Unchanged:
     table: Table
 
 
-def group(series: Series) -> Group:
+@dataclass(frozen=True)
+class ChangedFigure:
+    """A figure that changed.
+
+    :ivar by: the levels before and after.
+    :ivar trend: anchor of its trend; empty where the trend is not drawn.
+    """
+
+    name: str
+    by: str
+    trend: str
+
+
+@dataclass(frozen=True)
+class ChangedPlace:
+    """The figures that changed in the same place and night.
+
+    :ivar where: application, variant, nodes and partition.
+    :ivar certainty: whether fresh rounds confirmed the change.
+    :ivar command: repeats the cases behind it; empty where the last night has none of them.
+    """
+
+    where: str
+    since: str
+    certainty: str
+    worse: bool
+    figures: tuple[ChangedFigure, ...]
+    command: str
+
+
+@dataclass(frozen=True)
+class CauseOnPage:
+    """A cause with its changes.
+
+    :ivar alarms: whether one of the changes is confirmed and for the worse.
+    :ivar changes: those that are shown at once; ``more`` are folded.
+    """
+
+    sentence: str
+    alarms: bool
+    worse: bool
+    differences: tuple[str, ...]
+    changes: tuple[ChangedPlace, ...]
+    more: tuple[ChangedPlace, ...]
+
+
+def group(series: Series) -> Hashable:
     """Return the properties that the series of one trend share."""
     place = (series.system, series.partition, series.environ)
     return (*place, series.application, tuple(series.axes.items()), series.nodes, series.figure)
+
+
+def changed(causes: Sequence[ChangeCause], cases: Sequence[Case], trends: Sequence[Trend]) -> list[CauseOnPage]:
+    """Return the causes of changes: confirmed regressions first, then proposed ones, then improvements.
+
+    :param cases: the cases of the last night.
+    """
+    anchors = {group(series): trend.anchor for trend in trends if trend.chart for series in trend.series}
+    shown = [_cause(cause, cases, anchors) for cause in causes]
+    return sorted(shown, key=lambda cause: (not cause.alarms, not cause.worse))
+
+
+def _cause(cause: ChangeCause, cases: Sequence[Case], anchors: Mapping[Hashable, str]) -> CauseOnPage:
+    places: dict[tuple[Any, ...], list[Change]] = {}
+    for change in sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size))):
+        key = (_name(change.series), change.first.night.name, change.worse, change.confirmed)
+        places.setdefault(key, []).append(change)
+    changes = tuple(_changed_place(changes, cases, anchors) for changes in places.values())
+    return CauseOnPage(
+        cause.sentence,
+        any(change.worse and change.confirmed for change in cause.changes),
+        any(change.worse for change in cause.changes),
+        tuple(cause.differences),
+        changes[:AT_ONCE],
+        changes[AT_ONCE:],
+    )
+
+
+def _changed_place(changes: Sequence[Change], cases: Sequence[Case], anchors: Mapping[Hashable, str]) -> ChangedPlace:
+    first = changes[0]
+    keys = {key for change in changes for key in change.series.cases}
+    figures = (
+        ChangedFigure(
+            change.series.figure, f"{_label(change.series)} {_by(change)}", anchors.get(group(change.series), "")
+        )
+        for change in changes
+    )
+    return ChangedPlace(
+        _name(first.series),
+        first.first.night.name,
+        "confirmed by a paired rerun" if first.confirmed else "proposed, and not confirmed yet",
+        first.worse,
+        tuple(figures),
+        page_cases.command([case for case in cases if case.key in keys], cases),
+    )
+
+
+def _name(series: Series) -> str:
+    return f"{series.label} {series.variant or BARE}, {_where(series)}"
+
+
+def _label(series: Series) -> str:
+    """Return the label of a series within its trend."""
+    return f"overhead of {series.variant}" if series.kind == OVERHEAD else "bare"
+
+
+def _where(series: Series) -> str:
+    """Return nodes and partition of a series."""
+    partition = f"{series.system}:{series.partition}" if series.system else series.partition
+    return f"{count(series.nodes, 'node')}, {partition}" + (f" {series.environ}" if series.environ != "builtin" else "")
+
+
+def _by(change: Change) -> str:
+    """Return the levels before and after a change."""
+    unit = change.series.unit
+    if change.series.kind == OVERHEAD:
+        return f"{number(change.before, 2, '+')} {unit} → {number(change.after, 2, '+')} {unit}"
+    by = f" ({number(change.size, 2, '+')} %)"
+    return f"{number(change.before, 4)} {unit} → {number(change.after, 4)} {unit}{by}"
 
 
 def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequence[Night], most: int) -> list[Trend]:
@@ -68,43 +189,30 @@ def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequ
 
     :param most: most trends that are drawn.
     """
-    groups: dict[Group, list[Series]] = {}
+    groups: dict[Any, list[Series]] = {}
     for series in all_series:
         if len((*series.earlier, *series.points)) > 1:
             groups.setdefault(group(series), []).append(series)
-    changed: dict[Group, list[Change]] = {}
+    changes_of: dict[Hashable, list[Change]] = {}
     for change in changes:
-        changed.setdefault(group(change.series), []).append(change)
-    counts: collections.Counter[Group] = collections.Counter()
-    order: dict[Group, int] = {}
+        changes_of.setdefault(group(change.series), []).append(change)
+    # The first figure of each case comes before the second ones.
+    counts: collections.Counter[Hashable] = collections.Counter()
+    order: dict[Hashable, int] = {}
     for key in groups:
         order[key] = counts[key[:-1]]
         counts[key[:-1]] += 1
-    # The first figure of each application comes before the second ones.
-    ordered = sorted(groups, key=lambda key: (key not in changed, order[key], key[3]))
-    titles = _titles([groups[key][0] for key in ordered])
-    all_trends = []
-    for place, key in enumerate(ordered):
-        facts = (tuple(groups[key]), tuple(changed.get(key, ())))
-        trend = Trend(f"trend-{place + 1}", key[3], titles[place], *facts)
-        limit = min(most, charts.MOST_CHANGED) if trend.changes else most
-        all_trends.append(_drawn(trend, nights) if place < limit else trend)
-    return all_trends
-
-
-def _titles(first: Sequence[Series]) -> list[str]:
-    """Return a title for each trend; with all axes where the label is ambiguous.
-
-    A check may have got another axis in one of the nights.
-
-    :param first: the first series of each trend.
-    """
-    titles = [f"{series.label}, {where(series)}: {series.figure}" for series in first]
-    counts = collections.Counter(titles)
-    return [
-        title if counts[title] == 1 else f"{title} ({axes(series.axes) or 'no axes'})"
-        for title, series in zip(titles, first)
-    ]
+    ordered = sorted(groups, key=lambda key: (key not in changes_of, order[key], key[3]))
+    names = [f"{groups[key][0].label}, {_where(groups[key][0])}: {groups[key][0].figure}" for key in ordered]
+    repeated = collections.Counter(names)
+    drawn = []
+    for place, (key, name) in enumerate(zip(ordered, names)):
+        members = tuple(groups[key])
+        # A check may have got another axis in one of the nights.
+        title = name if repeated[name] == 1 else f"{name} ({axes(members[0].axes) or 'no axes'})"
+        trend = Trend(f"trend-{place + 1}", key[3], title, members, tuple(changes_of.get(key, ())))
+        drawn.append(replace(trend, chart=_chart(trend, nights[-DRAWN:])) if place < most else trend)
+    return drawn
 
 
 def unchanged(all_trends: Sequence[Trend], nights: Sequence[Night]) -> list[Unchanged]:
@@ -120,88 +228,98 @@ def unchanged(all_trends: Sequence[Trend], nights: Sequence[Night]) -> list[Unch
 
 
 def _levels_of(application: str, trends: Sequence[Trend], nights: Sequence[Night]) -> Table:
-    names = [night.name for night in nights[-TOLD:]]
+    """Return the median, spread and last values of each series of some trends."""
+    names = [night.name for night in nights[-LISTED:]]
     pairs = [(trend, series) for trend in trends for series in trend.series]
-    rows = tuple(_row(*pair, names) for pair in pairs[:MOST_ROWS])
+    rows = []
+    for trend, series in pairs[:MOST_ROWS]:
+        values = [point.value for point in series.points]
+        middle = f"{number(statistics.median(values), 3, _sign(series))} {series.unit}"
+        spread = number(statistics.stdev(values), 2) if len(values) > 1 else ""
+        points = _by_night(series)
+        cells = (_cell(points.get(name), series, 3) for name in names)
+        rows.append((trend.title, _label(series), str(len(values)), middle, spread, *cells))
     caption = f"{application}: {shown_count(len(rows), len(pairs), 'trend')} without a change"
-    return Table(caption, ("figure", "series", "nights", "median", "spread", *names), rows, left=2)
+    return Table(caption, ("figure", "series", "nights", "median", "spread", *names), tuple(rows), left=2)
 
 
-def _row(trend: Trend, series: Series, names: Sequence[str]) -> tuple[str, ...]:
-    values = [point.value for point in series.points]
-    by_night = {point.night.name: point for point in (*series.earlier, *series.points)}
-    sign = "+" if series.kind == OVERHEAD else ""
-    points = (by_night.get(name) for name in names)
-    cells = (measured(point.value, point.error, "", 3, sign) if point else "" for point in points)
-    spread = number(statistics.stdev(values), 2) if len(values) > 1 else ""
-    middle = f"{number(statistics.median(values), 3, sign)} {series.unit}"
-    return (trend.title, label(series), str(len(values)), middle, spread, *cells)
+def _by_night(series: Series) -> dict[str, Point]:
+    return {point.night.name: point for point in (*series.earlier, *series.points)}
 
 
-def label(series: Series) -> str:
-    """Return the label of a series within its trend."""
-    return f"overhead of {series.variant}" if series.kind == OVERHEAD else "bare"
+def _sign(series: Series) -> str:
+    return "+" if series.kind == OVERHEAD else ""
 
 
-def where(series: Series) -> str:
-    """Return nodes and partition of a series."""
-    partition = f"{series.system}:{series.partition}" if series.system else series.partition
-    return f"{count(series.nodes, 'node')}, {partition}" + (f" {series.environ}" if series.environ != "builtin" else "")
+def _cell(point: Point | None, series: Series, digits: int = 4) -> str:
+    return measured(point.value, point.error, "", digits, _sign(series)) if point else ""
 
 
-def _drawn(trend: Trend, nights: Sequence[Night]) -> Trend:
-    shown = list(nights)[-DRAWN:]
-    places = {night.name: place for place, night in enumerate(shown)}
-    panels, words = [], []
-    for kind in (OVERHEAD, BARE):
-        # Overheads of several units have a panel each.
-        units = dict.fromkeys(series.unit for series in trend.series if series.kind == kind)
-        for unit in units:
-            members = [series for series in trend.series if (series.kind, series.unit) == (kind, unit)]
-            panels.append(_panel(f"{kind}, {unit}", members, trend.changes, places))
-    for change in trend.changes:
-        words.append(f"{label(change.series)} {levels(change)} since {since(change)}")
-    broken = {place: reason for place, reason in _breaks(trend.series, places).items() if place in range(len(shown))}
-    text = f"Above the overhead of each variant, below the bare value, over {count(len(shown), 'night')}; "
-    text += "bars are two standard errors, thick lines the levels before and after a change, dotted lines breaks on "
-    text += f"purpose. {'; '.join(words) or 'No change stands'}."
-    names = [night.name for night in shown]
-    title = f"{trend.title} over the nights"
-    svg = drawing.over_nights(panels, names, sorted(broken))
-    table = _table(f"Data of the plot: {title}", trend, shown, broken)
-    chart = Chart.of(f"{trend.anchor}-plot", title, text, svg, table)
-    return replace(trend, chart=chart)
+def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
+    """Return the plot of a trend: the overheads of each unit, and the bare value below them."""
+    names = [night.name for night in nights]
+    # Overheads of several units have a panel each.
+    panels: dict[tuple[str, str], list[Series]] = {}
+    for series in sorted(trend.series, key=lambda series: series.kind == BARE):
+        panels.setdefault((series.kind, series.unit), []).append(series)
+    breaks = _breaks(trend.series)
+    broken = [place for place, name in enumerate(names) if name in breaks]
+    figure = drawing.panels(len(panels))
+    for plot, members in zip(figure.axes, panels.values()):
+        _draw(plot, members, trend.changes, names)
+        for place in broken:
+            plot.axvline(place - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
+    # The last night is always named.
+    every = -(-len(names) // NAMED)
+    places = range((len(names) - 1) % every, len(names), every)
+    figure.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
+    figure.axes[-1].set_xlim(-0.5, len(names) - 0.5)
+    drawing.finished(figure, [f"{kind}, {unit}" for kind, unit in panels])
+    changes = [f"{_label(change.series)} {_by(change)} since {change.first.night.name}" for change in trend.changes]
+    text = f"Above the overhead of each variant, below the bare value, over {count(len(names), 'night')}; bars are two "
+    text += "standard errors, thick lines the levels before and after a change, dotted lines intended breaks. "
+    text += f"{'; '.join(changes) or 'No change stands'}."
+    headings = ("night", *(f"{_label(series)}, {series.unit}" for series in trend.series), "remark")
+    return Chart.of(f"{trend.title} over the nights", text, figure, headings, _rows(trend, names, breaks))
 
 
-def since(change: Change) -> str:
-    """Return the first night of the new level."""
-    return change.series.points[change.at].night.name
+def _draw(plot: Axes, members: Sequence[Series], changes: Sequence[Change], names: Sequence[str]) -> None:
+    """Draw series over nights, with the levels before and after a change.
 
-
-def levels(change: Change) -> str:
-    """Return the levels before and after a change."""
-    unit = change.series.unit
-    if change.series.kind == OVERHEAD:
-        return f"{number(change.before, 2, '+')} {unit} → {number(change.after, 2, '+')} {unit}"
-    by = f" ({number(change.size, 2, '+')} %)"
-    return f"{number(change.before, 4)} {unit} → {number(change.after, 4)} {unit}{by}"
-
-
-def _panel(name: str, members: Sequence[Series], changes: Sequence[Change], places: dict[str, int]) -> Panel:
-    others = [series.variant for series in members if series.variant not in VARIANTS]
-    curves, drawn_levels = [], []
-    for series in members:
-        style = 0 if series.kind == BARE else shapes.style_of(series.variant, others)
+    The axis has at least four times the height of the smallest change, so that noise does not look like one.
+    """
+    looks = drawing.looks(series.variant or BARE for series in members)
+    for place, series in enumerate(members):
         # Two curves, so that no line crosses a break.
         for part in (series.earlier, series.points):
-            points = [point for point in part if point.night.name in places]
+            points = [point for point in part if point.night.name in names]
             if points:
-                rings = tuple(places[point.night.name] for point in points if point.confirmation)
-                curves.append(Curve(label(series), style, tuple(_point(point, places) for point in points), rings))
+                at = [names.index(point.night.name) + 0.06 * place for point in points]
+                errors = [2 * (finite(point.error) or 0.0) for point in points]
+                look = {**looks[series.variant or BARE], "elinewidth": 1.2, "label": plain(_label(series))}
+                plot.errorbar(at, [point.value for point in points], errors, **look)
+                rings = [(x, point.value) for x, point in zip(at, points) if point.confirmation]
+                if rings:
+                    drawing.mark(plot, *zip(*rings))
         for change in changes:
-            if change.series is series or identity(change.series) == identity(series):
-                drawn_levels += _levels(change, places)
-    return Panel(name, tuple(curves), tuple(drawn_levels), max(map(_span, members)))
+            if _identity(change.series) == _identity(series):
+                _draw_levels(plot, change, names)
+    low, high = plot.get_ylim()
+    span = max(map(_span, members))
+    if high - low < span:
+        plot.set_ylim((low + high - span) / 2, (low + high + span) / 2)
+
+
+def _draw_levels(plot: Axes, change: Change, names: Sequence[str]) -> None:
+    points = change.series.points
+    for part, level in ((points[: change.at], change.before), (points[change.at :], change.after)):
+        shown = [names.index(point.night.name) for point in part if point.night.name in names]
+        if shown:
+            plot.hlines(level, shown[0] - 0.3, shown[-1] + 0.3, color=light("bad"), linewidth=3, alpha=0.6)
+
+
+def _identity(series: Series) -> tuple[Hashable, ...]:
+    return (series.kind, series.variant, series.unit, group(series))
 
 
 def _span(series: Series) -> float:
@@ -210,53 +328,25 @@ def _span(series: Series) -> float:
     return 4 * series.least * whole
 
 
-def identity(series: Series) -> tuple[Any, ...]:
-    """Return the properties that distinguish a series from all others."""
-    return (series.kind, series.variant, series.unit, *group(series))
-
-
-def _point(point: Point, places: dict[str, int]) -> tuple[float, float, float | None, float | None]:
-    error = finite(point.error)
-    ends = (None, None) if error is None else (point.value - 2 * error, point.value + 2 * error)
-    return (places[point.night.name], point.value, *ends)
-
-
-def _levels(change: Change, places: dict[str, int]) -> list[Level]:
-    names = [point.night.name for point in change.series.points]
-    drawn_levels = []
-    for part, value in ((names[: change.at], change.before), (names[change.at :], change.after)):
-        shown = [places[name] for name in part if name in places]
-        if shown:
-            drawn_levels.append(Level(shown[0], shown[-1], value))
-    return drawn_levels
-
-
-def _breaks(members: Iterable[Series], places: dict[str, int]) -> dict[int, str]:
-    """Return the reasons for which series begin anew, by the indices of the nights."""
+def _breaks(members: Iterable[Series]) -> dict[str, str]:
+    """Return the reasons for which series begin anew, by the names of the nights."""
     breaks = {}
     for series in members:
         for point in (*series.earlier, *series.points):
-            if point.night.changed and point.night.name in places:
-                breaks[places[point.night.name]] = point.night.changed
-        if series.earlier and series.points and series.points[0].night.name in places:
-            night = series.points[0].night
-            breaks.setdefault(places[night.name], night.changed or "another input, amount of work, or unit")
+            if point.night.changed:
+                breaks[point.night.name] = point.night.changed
+        if series.earlier and series.points:
+            breaks.setdefault(series.points[0].night.name, "another input, amount of work, or unit")
     return breaks
 
 
-def _table(caption: str, trend: Trend, shown: Sequence[Night], broken: dict[int, str]) -> Table:
-    columns = [{point.night.name: point for point in (*series.earlier, *series.points)} for series in trend.series]
-    rows = []
-    for place, night in enumerate(shown):
-        points = [column.get(night.name) for column in columns]
-        if not any(points):
-            continue
-        cells = [
-            measured(point.value, point.error, "", sign="+" if series.kind == OVERHEAD else "") if point else ""
-            for series, point in zip(trend.series, points)
-        ]
-        remarks = [f"series begin anew: {broken[place]}"] if place in broken else []
-        remarks += ["confirmation"] if any(point and point.confirmation for point in points) else []
-        rows.append((night.name, *cells, "; ".join(remarks)))
-    headings = (f"{label(series)}, {series.unit}" for series in trend.series)
-    return Table(caption, ("night", *headings, "remark"), tuple(rows))
+def _rows(trend: Trend, names: Sequence[str], breaks: Mapping[str, str]) -> Iterable[tuple[str, ...]]:
+    """Yield the rows of the table of a trend: the values of each night that has one."""
+    columns = [_by_night(series) for series in trend.series]
+    for name in names:
+        points = [column.get(name) for column in columns]
+        if any(points):
+            remarks = [f"series begin anew: {breaks[name]}"] if name in breaks else []
+            remarks += ["confirmation"] if any(point and point.confirmation for point in points) else []
+            cells = (_cell(point, series) for series, point in zip(trend.series, points))
+            yield (name, *cells, "; ".join(remarks))

@@ -16,6 +16,8 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 #: Most names in a list.
 NAMED = 3
+#: Variants in the order in which they are shown; other names follow.
+VARIANTS = ("bare", "integrated", "generic")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ def plain(text: str) -> str:
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", text).replace("\r\n", "\n"))
 
 
+def variant_order(name: str) -> int:
+    """Return the place of a variant, or of the label of a side, among the others."""
+    return VARIANTS.index(name) if name in VARIANTS else len(VARIANTS)
+
+
 def shown_count(shown: int, total: int, noun: str) -> str:
     """Return how many of all things are shown, and where the others are."""
     if shown == total:
@@ -50,12 +57,15 @@ def partition(case: Case) -> str:
     return f"{system}:{name}" if system else name
 
 
-def name(case: Case, where: bool = False) -> str:
-    """Return the name of a case.
+def place(case: Case) -> str:
+    """Return a case's partition, with its environment where that is not ReFrame's own."""
+    environ = case.key[2]
+    return partition(case) + ("" if environ in ("", "builtin") else f" {environ}")
 
-    :param where: whether to add its partition.
-    """
-    return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {partition(case)}" if where else "")
+
+def name(case: Case, where: bool = False) -> str:
+    """Return the name of a case, with its partition and environment where ``where`` is set."""
+    return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {place(case)}" if where else "")
 
 
 def listed(names: Sequence[str]) -> str:
