@@ -191,7 +191,7 @@ def in_session(cases: Sequence[Case], first: str, second: str) -> list[Matched]:
         known = ", ".join([*sorted({_place(case) for case in ran}), *sorted(labels)])
         if unknown:
             raise ReportError(
-                f"{unknown[0]} is no report, and no partition or side of the last session: it has {known}"
+                f"{unknown[0]} is not a report, and not a partition or side of the last session: it has {known}"
             )
         raise ReportError(f"{first} and {second} are a partition and a side: name two of one kind, of {known}")
     if not matched:

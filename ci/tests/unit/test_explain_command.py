@@ -214,7 +214,7 @@ def test_runtimes_partitions_and_variants_of_one_session_are_compared():
 
 def test_what_cannot_be_compared_is_said():
     session = cases(provenance={between.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
-    with pytest.raises(ReportError, match="docker is no report, and no partition or side of the last session: it has"):
+    with pytest.raises(ReportError, match="docker is not a report, and not a partition or side of the last session"):
         explain.in_session(session, "podman", "docker")
     with pytest.raises(ReportError, match="only and podman are a partition and a side"):
         explain.in_session(session, "only", "podman")

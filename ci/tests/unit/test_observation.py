@@ -263,8 +263,10 @@ def test_a_watch_outlasts_a_look_that_fails(monkeypatch):
 
 #: Prints how many bytes were read of a script that prints without an end, or whose pipe stays open.
 READ = """
+import subprocess
 from containercheck.node.job import processes
-print(len(processes.raw_output_of(["bash", "-c", open("observe").read()], {patience}, 1000)))
+command = ["bash", "-c", open("observe").read()]
+print(len(processes.raw_output_of(command, {patience}, 1000, stderr=subprocess.DEVNULL)))
 """
 #: Runs on when the observation has ended: it is no descendant, and has another environment.
 STRANGER = "(env -i setsid sh -c 'echo $$ >pid; exec sleep 600' &)\nuntil [ -s pid ]; do sleep 0.1; done\necho seen\n"
