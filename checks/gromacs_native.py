@@ -9,7 +9,7 @@ are.
 
 import reframe as rfm
 from containercheck import Answer, Candidate, software
-from containercheck.software import simd
+from containercheck.software import images
 from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
 
@@ -30,11 +30,12 @@ class GROMACSNative(Dynamics):
         """Return the two images; runtimes and ready images are compared by other checks."""
         if super().candidates():
             raise software.Unavailable("it compares images of its own, and nothing else")
-        return Candidate("portable", arguments={}), Candidate("native", arguments={"KERNELS": simd.native(self.site)})
+        native = {"KERNELS": images.native_kernels(self.site)}
+        return Candidate("portable", arguments={}), Candidate("native", arguments=native)
 
     @run_after("setup")
     def confirm_kernels(self):
         """Require that each image's log names the image's own instruction set."""
-        sets = {"portable": simd.portable(self.site), "native": simd.native(self.site)}
+        sets = {"portable": images.portable_kernels(self.site), "native": images.native_kernels(self.site)}
         confirmed = [Answer(f"{side}_kernels", SIMD, LOG, equals=name, side=side) for side, name in sets.items()]
         self.answers = [*self.answers, *confirmed]

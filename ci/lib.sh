@@ -32,7 +32,7 @@ warn_of_writers() {
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
 
 # Prints the Debian packages that the checks state; a check whose software is not there is skipped with that reason.
-application_packages() { python3 "$repo/checks/containercheck/node" debian-packages; }
+application_packages() { python3 "$repo/checks/containercheck/node" machine packages; }
 
 # Tells whether the words "$@" only ask something.
 only_asks() {

@@ -70,7 +70,7 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
         raise ReportError(f"no case failed that has {wanted!r} in its name: there is nothing to try")
     place, stage = preconditions.require((), place, anywhere=True)
     preconditions.require_writable([place.reports, stage])
-    with reframe_process.Relay() as relay, claims.held([place.reports, stage], ["explain", "--try"]):
+    with reframe_process.Relay() as relay, claims.held([place.reports, stage]):
         view = CaseView(progress.Screen().is_terminal)
         session = Session(Settings(None, True, ()), place, relay, view=view)
         session.resume()

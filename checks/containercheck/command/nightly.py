@@ -370,7 +370,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         return TROUBLE
     place = replace(place, report_file=usual.parent / "nightly" / "run-report.json")
     try:
-        with alone(place.reports), claims.held([stage], argv), reframe_process.Relay() as relay:
+        with alone(place.reports), claims.held([stage]), reframe_process.Relay() as relay:
             signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
             result = run(wanted, place, relay)
             signal.setitimer(signal.ITIMER_REAL, 0)

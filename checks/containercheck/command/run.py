@@ -88,7 +88,7 @@ def session(
                 directory = held.enter_context(tempfile.TemporaryDirectory())
                 place = replace(place, report_file=Path(directory, "report.json"))
             else:
-                held.enter_context(claims.held([place.reports, stage], argv))
+                held.enter_context(claims.held([place.reports, stage]))
         except (claims.Taken, OSError) as error:
             say(f"error: {error}")
             return wrong_usage

@@ -10,7 +10,7 @@ import os
 import sys
 import types
 
-#: Program: its module.
+#: Program: its module, and its function if that is not ``main``.
 PROGRAMS = {
     "rounds": "job.rounds",
     "hostmpi": "job.host_mpi",
@@ -28,10 +28,9 @@ PROGRAMS = {
     "image": "build.image_build",
     "pull": "build.image_pull",
     "convert": "build.image_convert",
-    "venv": "build.venvs",
-    "jars": "build.jars",
+    "venv": "build.downloads:main_venv",
+    "jars": "build.downloads:main_jars",
     "compile": "build.compiled",
-    "debian-packages": "build.debian_packages",
     "spack": "build.spack_install",
     "easybuild": "build.easybuild_install",
     "download": "build.downloads",
@@ -54,7 +53,7 @@ def main():
             "it: site's extras, python" % (sys.executable, sys.version_info[0], sys.version_info[1])
         )
     if len(sys.argv) > 1 and sys.argv[1].startswith(OWNERS):
-        # Of all programs of the build step: see node/build/ownership.py.
+        # Of all programs of the build step: see node/build/file_trees.py.
         os.environ["CONTAINERCHECK_CACHE_OWNERS"] = sys.argv.pop(1)[len(OWNERS) :]
     if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
         sys.exit("usage: python3 checks/containercheck/node {} ...".format("|".join(sorted(PROGRAMS))))
@@ -65,7 +64,8 @@ def main():
     sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False)
     program = sys.argv.pop(1)
     sys.argv[0] = "containercheck {}".format(program)
-    importlib.import_module("containercheck.node." + PROGRAMS[program]).main()
+    module, _, function = PROGRAMS[program].partition(":")
+    getattr(importlib.import_module("containercheck.node." + module), function or "main")()
 
 
 def load_package():

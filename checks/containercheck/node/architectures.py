@@ -138,6 +138,11 @@ def from_elf(number: int) -> Optional[str]:
     return {known.elf: name for name, known in KNOWN.items()}.get(number) or _OTHERS_OF_ELF.get(number)
 
 
+def engine_name(name: str) -> str:
+    """Return the name of an architecture in the configuration of an image of an engine, which is Go's name."""
+    return {"x86_64": "amd64", "aarch64": "arm64", "i386": "386"}.get(name, name)
+
+
 def is_known(name: Optional[str]) -> bool:
     """Tell whether this is the name of an architecture that an image can be recognised to be for."""
     return name in KNOWN or name in _OTHERS_OF_SIF.values()

@@ -18,8 +18,6 @@ METADATA = ".singularity.d"
 #: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
 #: with nothing but a SquashFS file system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
-#: Formats of archives of images, by their names in skopeo: OCI's, and that of ``docker save``, which all engines read.
-OCI_ARCHIVE, ENGINE_ARCHIVE = "oci-archive", "docker-archive"
 #: Who mounts an image file: the kernel itself, or a program of FUSE.
 KERNEL, FUSE = "kernel", "fuse"
 #: What stands between the command of a runtime and the way in which it is to run images: ``apptainer+unpacked``.
@@ -139,10 +137,10 @@ class Storage(NamedTuple):
     of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
     what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
     ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
-    images of its own. ``load`` are the words that read an archive (``{archive}``) of the format ``archive`` into it
-    (:data:`OCI_ARCHIVE`, :data:`ENGINE_ARCHIVE`), under a name (``{name}``, or without the beginning ``loaded``,
-    ``{reference}``); ``finish`` are those that come after them. Both are empty for a storage that is filled in another
-    way, and ``filled_by`` says in which, for messages.
+    images of its own. ``load`` are the words that read an archive (``{archive}``), as ``docker save`` writes it, into
+    it, under a name (``{name}``, or without the beginning ``loaded``, ``{reference}``); ``finish`` are those that come
+    after them. Both are empty for a storage that is filled in another way, and ``filled_by`` says in which, for
+    messages.
     """
 
     look: Tuple[str, ...]
@@ -154,7 +152,6 @@ class Storage(NamedTuple):
     loaded: str = ""
     per_node: bool = False
     load: Tuple[str, ...] = ()
-    archive: str = OCI_ARCHIVE
     finish: Tuple[str, ...] = ()
     filled_by: str = ""
 
@@ -450,7 +447,6 @@ RUNTIMES = (
             lists_digests=True,
             loaded="load/",
             load=("sarus", "load", "{archive}", "{reference}"),
-            archive=ENGINE_ARCHIVE,
         ),
     ),
     # As NERSC makes it: the one that ReFrame writes commands for became Sarus. It keeps the working directory, and
@@ -578,7 +574,6 @@ RUNTIMES = (
             pull=("docker", "pull"),
             per_node=True,
             load=("docker", "load", "--quiet", "--input={archive}"),
-            archive=ENGINE_ARCHIVE,
         ),
         ways=(_OVERLAY,),
     ),

@@ -1,8 +1,8 @@
-"""Locks between all processes on one machine that measure or build, and the files that the locks are taken on.
+"""Locks between the processes that measure, build, or write into one directory.
 
 A lock is the kernel's, on a file that is opened for writing: NFS grants an exclusive lock on nothing else. On a file
-system without locks, a directory takes the file's place (lock_directories.py). Every user who may make files beside a
-lock may take it, and may hold it for ever: so every wait has an end, and its message names the holder.
+system without locks, a symbolic link beside the file stands for the lock. Every user who may make files beside a lock
+may take it, and may hold it for ever: so every wait has an end, and its message names the holder.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -12,19 +12,16 @@ import errno
 import fcntl
 import os
 import pwd
-import re
 import stat
-import threading
 import time
+import uuid
 from pathlib import Path
-from typing import ContextManager, Iterator, List, Optional, Tuple
-
-from containercheck.node import lock_directories
+from typing import Callable, ContextManager, Iterator, Optional
 
 #: Variable that names another directory for the machine's locks: that of tests in parallel, which measure nothing.
 OTHER_DIRECTORY = "CONTAINERCHECK_LOCKS"
 #: Directory of the machine's locks: the same for all users, therefore not below TMPDIR, and for jobs with a private
-#: /tmp, as on the virtual cluster and under many a Slurm.
+#: /tmp, as on the virtual cluster and with many a Slurm.
 _DIRECTORY = os.environ.get(OTHER_DIRECTORY) or next(
     (path for path in ("/var/tmp", "/tmp") if os.access(path, os.W_OK)), "/tmp"
 )
@@ -34,16 +31,20 @@ MACHINE_LOCK = Path(_DIRECTORY, "containercheck.lock")
 TURN_LOCK = Path(_DIRECTORY, "containercheck.turn.lock")
 #: Longest wait for a lock, in seconds: a compiler takes hours to build.
 PATIENCE = 6 * 3600.0
+#: Seconds between two attempts to take a lock.
+LOOK = 0.25
+#: Seconds after which a wait is announced again: whoever watches the session sees the reason.
+AGAIN = 25.0
 #: Errors of the kernel where a file system has no locks.
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
-#: Longest time in seconds between the making of a file and the setting of its mode.
-_YOUNG = 2.0
-#: Seconds after which a wait is announced again: whoever watches the session sees what it waits for.
-AGAIN = 25.0
 
 
 class LockError(OSError):
-    """A lock that cannot be taken; the message says who has it, or what is in its place, and what to do."""
+    """A lock cannot be taken; the message says who has it, or what is in its place, and what to do."""
+
+
+class HeldError(LockError):
+    """Another process held a lock for longer than the wait for it."""
 
 
 @contextlib.contextmanager
@@ -52,16 +53,20 @@ def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = 
 
     :param shared: several holders of a shared lock exclude one exclusive holder, and not each other; on a file system
         without locks they do.
-    :param waiting: message to print for each holder before it in turn, with the holder's name; empty for no message.
+    :param waiting: message to print, with the holder's name, and again as long as the wait lasts; empty for none.
     :param patience: seconds to wait, :data:`PATIENCE` by default.
-    :raises LockError: the lock was held for longer than that, or ``path`` is no file that can be locked.
+    :raises HeldError: the lock was held for longer than that.
+    :raises LockError: ``path`` is not a file that can be locked.
     :raises OSError: the file cannot be made or opened.
     """
     wait = _Wait(path, waiting, PATIENCE if patience is None else patience)
-    with contextlib.ExitStack() as held:
-        _take(path, shared, wait, held)
-        wait.finish()
+    release = _take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, wait)
+    try:
+        if waiting and wait.began is not None:
+            print(f"waited {time.monotonic() - wait.began:.1f} s", flush=True)
         yield wait.began is not None
+    finally:
+        release()
 
 
 class _Wait:
@@ -70,105 +75,69 @@ class _Wait:
     def __init__(self, path: Path, waiting: str, patience: float) -> None:
         self._path, self._waiting, self._patience = path, waiting, patience
         self.began: Optional[float] = None
-        self._announced, self._printed = "", 0.0
+        self._holder, self._announced = "", 0.0
 
-    def announce(self, holder: str) -> float:
-        """Print the holder, and again as long as it has the lock; return the seconds that are left.
+    def sleep(self, holder: str) -> None:
+        """Wait for a moment; print the holder if it is new or was printed long ago.
 
-        :raises LockError: no time is left.
+        :raises HeldError: no time is left.
         """
         now = time.monotonic()
-        if self.began is None:
-            self.began = now
-        is_new = holder != self._announced
-        if self._waiting and (is_new or now >= self._printed + AGAIN):
-            waited = "" if is_new else f", for {now - self.began:.0f} s"
+        self.began = now if self.began is None else self.began
+        if self._waiting and (holder != self._holder or now >= self._announced + AGAIN):
+            waited = f", for {now - self.began:.0f} s" if holder == self._holder else ""
             print(f"{self._waiting} ({holder}){waited}", flush=True)
-            self._printed = now
-        self._announced = holder
-        left = self.began + self._patience - now
-        if left <= 0:
-            raise self.too_long(holder)
-        return left
-
-    def too_long(self, holder: str) -> LockError:
-        """Return the error of a wait that took too long."""
-        return LockError(
-            f"waited {self._patience:.0f} s for the lock {self._path}, held by {holder}: have that ended, or try again "
-            "later"
-        )
-
-    def finish(self) -> None:
-        """Print how long the wait took."""
-        if self._waiting and self.began is not None:
-            print(f"waited {time.monotonic() - self.began:.1f} s", flush=True)
+            self._holder, self._announced = holder, now
+        if now >= self.began + self._patience:
+            raise HeldError(
+                f"waited {self._patience:.0f} s for the lock {self._path}, held by {holder}: have that "
+                "ended, or try again later"
+            )
+        time.sleep(LOOK)
 
 
-def _take(path: Path, shared: bool, wait: _Wait, held: contextlib.ExitStack) -> None:
-    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+def _take(path: Path, operation: int, wait: _Wait) -> Callable[[], None]:
+    """Take a lock, and return the function that releases it."""
     while True:
-        descriptor = open_lock_file(path)
-        try:
-            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _flock_within(descriptor, operation, wait)
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno not in NO_LOCKS:
-                raise
-            _take_directory(path, wait, held)
-            return
-        # A cleaner of old files may have removed it meanwhile: then others lock another file of that name.
-        if _is_at(descriptor, path):
-            held.callback(os.close, descriptor)
-            _write_holder(descriptor, shared)
-            return
-        os.close(descriptor)
+        with contextlib.ExitStack() as opened:
+            descriptor = open_lock_file(path)
+            opened.callback(os.close, descriptor)
+            try:
+                while not _try(descriptor, operation):
+                    wait.sleep(holder_of(descriptor))
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                return _take_link(path.with_name(f"{path.name}.held"), wait)
+            # A cleaner of old files may have removed it: then others lock another file of that name.
+            if _is_at(descriptor, path):
+                with contextlib.suppress(OSError):
+                    os.utime(descriptor)
+                return opened.pop_all().close
 
 
-def _flock_within(descriptor: int, operation: int, wait: _Wait) -> None:
-    """Wait for the kernel's lock in a thread: the kernel serves those who wait in turn, but knows no time limit.
-
-    :raises LockError: the time is up; a thread that gets the lock after that releases it.
-    """
-    holder = holder_of(descriptor)
-    end = time.monotonic() + wait.announce(holder)
-    guard, state = threading.Lock(), {"done": False, "left": False}
-    errors: List[OSError] = []
-
-    def get() -> None:
-        try:
-            fcntl.flock(descriptor, operation)
-        except OSError as error:
-            errors.append(error)
-        with guard:
-            state["done"] = True
-            if state["left"]:
-                os.close(descriptor)
-
-    waiter = threading.Thread(target=get, daemon=True)
-    waiter.start()
+def _try(descriptor: int, operation: int) -> bool:
+    """Lock an open file unless another process has it locked, and tell whether it is locked now."""
     try:
-        while waiter.is_alive() and time.monotonic() < end:
-            waiter.join(min(AGAIN, end - time.monotonic()))
-            if waiter.is_alive() and time.monotonic() < end:
-                wait.announce(holder_of(descriptor))
-    finally:
-        with guard:
-            state["left"] = not state["done"]
-    if state["left"]:
-        raise wait.too_long(holder_of(descriptor))
-    if errors:
-        os.close(descriptor)
-        raise errors[0]
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
-def _take_directory(path: Path, wait: _Wait, held: contextlib.ExitStack) -> None:
-    directory = lock_directories.LockDirectory(path)
-    while not directory.take():
-        host, process = (directory.holder().split() + ["", ""])[:2]
-        time.sleep(min(lock_directories.LOOK, wait.announce(process_name(host, process))))
-    held.callback(directory.release)
+def _take_link(link: Path, wait: _Wait) -> Callable[[], None]:
+    """Make the link that stands for a lock, and return the function that removes it; a killed process leaves it."""
+    while True:
+        try:
+            link.symlink_to(f"process {os.getpid()} on {os.uname().nodename}")
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):
+                wait.sleep(f"{os.readlink(str(link))}; if that has ended, remove {link}")
+        else:
+            held = contextlib.ExitStack()
+            held.enter_context(contextlib.suppress(FileNotFoundError))
+            held.callback(link.unlink)
+            return held.close
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -176,16 +145,6 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.lstat(str(path)))
     except OSError:
         return False
-
-
-def _write_holder(descriptor: int, shared: bool) -> None:
-    """Write the holder into a lock's file, and touch the file, so that cleaners of old files see that it is in use."""
-    with contextlib.suppress(OSError):
-        os.utime(descriptor)
-    if not shared and (not os.fstat(descriptor).st_size or note_of(descriptor)):
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.uname().nodename} {os.getpid()}\n".encode(), 0)
 
 
 @contextlib.contextmanager
@@ -223,47 +182,28 @@ def open_lock_file(path: Path) -> int:
     """Open ``path`` for locking, whoever owns it.
 
     :raises LockError: the file is no regular one, or this user may not open it.
+    :raises OSError: the file cannot be made.
     """
-    # Without O_NONBLOCK a FIFO of that name would make open() wait without end.
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    began, refused = time.monotonic(), None
-    while True:
-        try:
-            descriptor = os.open(str(path), flags | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        except PermissionError as error:
-            refused = error
-        else:
-            # Whatever the umask: a lock that is made under 077 would shut out all other users.
-            os.fchmod(descriptor, _mode_beside(path))
-            return descriptor
-        for access in (os.O_RDWR, os.O_RDONLY):
-            try:
-                descriptor = os.open(str(path), flags & ~os.O_RDWR | access)
-            except FileNotFoundError:
-                if refused:
-                    raise refused from None
-                break
-            except PermissionError:
-                continue
-            except OSError as error:
-                raise LockError(_defect(path) or f"the lock {path} cannot be opened: {error.strerror}") from None
+    # Without O_NONBLOCK, a FIFO of that name would make open() wait without end.
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    # All users who may make files beside a lock may open it, whatever the umask of its maker.
+    mode = path.parent.stat().st_mode
+    others = (0o060 if mode & stat.S_IWGRP else 0) | (0o006 if mode & stat.S_IWOTH else 0)
+    umask = os.umask(0)
+    try:
+        return os.open(str(path), flags | os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 | others)
+    except OSError:
+        if not os.path.lexists(str(path)):
+            raise
+    finally:
+        os.umask(umask)
+    for access in (os.O_RDWR, os.O_RDONLY):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(str(path), flags | access)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return descriptor
             os.close(descriptor)
-            raise LockError(_defect(path))
-        else:
-            # Its maker may be about to set its mode.
-            if time.monotonic() - began > _YOUNG:
-                raise LockError(_defect(path))
-        time.sleep(0.05)
-
-
-def _mode_beside(path: Path) -> int:
-    """Return the mode of a lock: all users who may make files in its directory may open it."""
-    mode = path.parent.stat().st_mode
-    return 0o600 | (0o060 if mode & stat.S_IWGRP else 0) | (0o006 if mode & stat.S_IWOTH else 0)
+    raise LockError(_defect(path))
 
 
 def _defect(path: Path) -> str:
@@ -271,49 +211,25 @@ def _defect(path: Path) -> str:
     try:
         status = os.lstat(str(path))
     except OSError:
-        return f"the lock {path} is gone again: try again"
-    owner = user_name(status.st_uid)
+        return f"the lock {path} was removed meanwhile: try again"
+    owner, mode = user_name(status.st_uid), stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode):
-        mode = stat.S_IMODE(status.st_mode)
         return f"the lock {path} is closed to you: it belongs to {owner}, mode {mode:03o}: have it removed"
     return f"the lock {path} is not a regular file, and belongs to {owner}: have it removed"
 
 
-def refusal(path: Path) -> Optional[str]:
-    """Return why a lock cannot be taken, however long one waits; None where it can, or is not there yet."""
-    try:
-        regular = stat.S_ISREG(os.lstat(str(path)).st_mode)
-    except OSError:
-        return None
-    return None if regular and os.access(str(path), os.R_OK) else _defect(path)
-
-
 def holder_of(descriptor: int) -> str:
-    """Return the holder of the lock on an open file, for messages: as the kernel knows it, else as the file says."""
-    inode = os.fstat(descriptor).st_ino
+    """Return the name of the process that holds the lock on an open file, as the kernel knows it."""
+    inode = str(os.fstat(descriptor).st_ino)
     with contextlib.suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()
-            if "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == str(inode):
-                return process_name("", words[4])
-    return process_name(*(note_of(descriptor) or ("", "")))
+            if "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == inode:
+                return _process_name(words[4])
+    return "a process on another machine"
 
 
-def note_of(descriptor: int) -> Optional[Tuple[str, str]]:
-    """Return host and process of the last holder, from an open lock file; None where it has another content."""
-    content = b""
-    with contextlib.suppress(OSError):
-        content = os.pread(descriptor, 200, 0)
-    match = re.fullmatch(r"([\w.-]{1,64}) ([1-9]\d{0,9})\n", content.decode(errors="replace"))
-    return (match[1], match[2]) if match else None
-
-
-def process_name(host: str, process: str) -> str:
-    """Return the name of a process for messages; text from a file is only printed where it looks like a process."""
-    if not re.fullmatch(r"[1-9]\d{0,9}", process) or not re.fullmatch(r"[\w.-]{0,64}", host):
-        return "a process that cannot be told"
-    if host and host != os.uname().nodename:
-        return f"process {process} on {host}"
+def _process_name(process: str) -> str:
     try:
         return f"process {process} of {user_name(os.stat(f'/proc/{process}').st_uid)}"
     except OSError:
@@ -326,3 +242,21 @@ def user_name(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return f"user {user}"
+
+
+def start_of(process: int) -> Optional[str]:
+    """Return the start time of a process of this machine, in ticks of the kernel; None for no such process."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+def namespace() -> str:
+    """Return the PID namespace in which the numbers of processes that this process sees are valid."""
+    with contextlib.suppress(OSError):
+        # Otherwise /proc shows the processes of another namespace.
+        if os.readlink("/proc/self") == str(os.getpid()):
+            return os.readlink("/proc/self/ns/pid")
+    # Equal to no other: processes cannot be looked up.
+    return uuid.uuid4().hex

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.node import inventory, mpi, texts
-from containercheck.node.build import image_architecture
+from containercheck.node.build import image_files
 from containercheck.node.job import runtime_start
 from containercheck.node.project import CHECKS
 
@@ -145,7 +145,7 @@ def read(image: str, command: str) -> ImageFacts:
     architecture = None
     if path.exists():
         try:
-            architecture = image_architecture.read_architecture(path)
+            architecture = image_files.read_architecture(path)
         except OSError as error:
             raise ImageError(f"cannot read {image}: {error.strerror}") from error
     programs = programs_of_checks()

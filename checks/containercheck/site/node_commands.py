@@ -38,11 +38,26 @@ BESIDE = r"""beside() {
 }"""
 
 
-def in_build(site: Site, *words: object) -> str:
+class CacheCommand(str):
+    """A command of the build step that provides an entry of a cache, and does nothing else.
+
+    :ivar words: arguments of Python in it, with which the same program runs elsewhere.
+    """
+
+    words: tuple[str, ...]
+
+    def __new__(cls, python: str, words: tuple[str, ...]) -> CacheCommand:
+        """Return the command for a Python, which is quoted."""
+        command = super().__new__(cls, f"{python} {shlex.join(words)}")
+        command.words = words
+        return command
+
+
+def in_build(site: Site, *words: object) -> CacheCommand:
     """Return the command that runs a program in the build step, with the nodes' Python on a node, else ReFrame's."""
     python = python_of(site) if site.builds_on_node else shlex.quote(sys.executable)
     owners = [f"--cache-owners={','.join(site.cache_owners)}"] if site.cache_owners else []
-    return f"{python} {shlex.join([PROGRAMS, *owners, *map(str, words)])}"
+    return CacheCommand(python, (PROGRAMS, *owners, *map(str, words)))
 
 
 def python_of(site: Site) -> str:

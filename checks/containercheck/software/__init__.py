@@ -1,6 +1,6 @@
-"""Provide a check's software: providers, each a file with a function ``provide``.
+"""Provide a check's software: providers, each a function that gets what is wanted, and returns a :class:`Provision`.
 
-A provider gets what is wanted, and returns a :class:`Provision`: an empty one if it provides nothing of it.
+A provider that provides nothing of it returns an empty one.
 """
 
 from __future__ import annotations
@@ -11,19 +11,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract, texts
 from containercheck.site.sites import Site
-from containercheck.software import (
-    easybuild,
-    host,
-    images,
-    inputs,
-    libraries,
-    maven,
-    modules,
-    mpi_times,
-    pypi,
-    source,
-    spack,
-)
+from containercheck.software import host, images, managers, sources
 from containercheck.software.host import ask_program
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
@@ -40,16 +28,16 @@ __all__ = [
 
 #: Providers in the order of their commands; the commands of modules come before them.
 PROVIDERS = (
-    pypi.provide,
-    source.provide,
-    spack.provide,
-    easybuild.provide,
-    libraries.provide,
-    mpi_times.provide,
-    host.provide,
-    maven.provide,
-    inputs.provide,
-    images.provide,
+    sources.provide_environment,
+    sources.provide_compiled,
+    managers.provide_spack,
+    managers.provide_easybuild,
+    managers.provide_library,
+    sources.provide_mpi_times,
+    host.provide_program,
+    sources.provide_jars,
+    sources.provide_input,
+    images.provide_image,
 )
 
 
@@ -59,12 +47,12 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     :raises Unavailable: something is not available on this partition.
     :raises Misconfigured: something was named, and is not there.
     """
-    modules.require(wanted)
+    host.require_modules(wanted)
     provision = Provision()
     for provider in PROVIDERS:
         provision += provider(wanted, site)
     # Elsewhere the job loads the modules; the build step needs them only if it builds something.
-    return modules.provide(wanted, site) + provision if provision.build or site.is_here else provision
+    return host.provide_modules(wanted, site) + provision if provision.build or site.is_here else provision
 
 
 def build_command(provision: Provision) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from containercheck.application.interface import ApplicationFacts
 from containercheck.node import contract, variables
 from containercheck.site import node_commands, schedulers, slurm, waiting
 from containercheck.site.layout import Layout
+from containercheck.site.node_commands import CacheCommand
 from containercheck.site.sites import Site
 from containercheck.software import licensed
 
@@ -161,11 +161,9 @@ def _ask_for_little(job: Job, site: Site) -> None:
 
 def _is_in_caches(build: Sequence[str], stagedir: Path) -> bool:
     """Tell whether all that is to be built is in caches, and take it from there, without a job in a queue."""
-    words = [shlex.split(command) for command in build]
-    if not all(command[1:2] == [node_commands.PROGRAMS] for command in words):
-        return False
     env = {**os.environ, contract.CACHED_ONLY: "1"}
-    commands = ([sys.executable, *command[1:]] for command in words)
     return all(
-        subprocess.run(command, cwd=stagedir, env=env, capture_output=True).returncode == 0 for command in commands
+        isinstance(command, CacheCommand)
+        and subprocess.run([sys.executable, *command.words], cwd=stagedir, env=env, capture_output=True).returncode == 0
+        for command in build
     )

@@ -9,16 +9,16 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.node import container_runtimes, contract, texts
-from containercheck.node.build import recipes
+from containercheck.node import architectures, container_runtimes, contract, texts
 from containercheck.node.build.cache import CacheError
+from containercheck.node.build.image_build import Recipe
 from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
 from containercheck.node.job import launch
 from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
 from containercheck.site.sites import Site, path_of
-from containercheck.software import spack
+from containercheck.software import managers
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
 #: Name of the link to the image in the stage directory.
@@ -27,7 +27,7 @@ LINK = "image.sif"
 SUFFIXES = {SIF: ".sif", OCI: ".oci", TREE: ".tree", SQUASHFS: ".sqsh"}
 
 
-def provide(wanted: Wanted, site: Site) -> Provision:
+def provide_image(wanted: Wanted, site: Site) -> Provision:
     """Return the image of a recipe: the site's, or one that is built into the cache.
 
     :raises Unavailable: there is no runtime, it cannot build the image, or the partition's architecture or its hosts' C
@@ -37,9 +37,10 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     if wanted.recipe is None:
         return Provision()
     if wanted.runtime is None:
+        commands = ", ".join(runtime.command for runtime in RUNTIMES)
         raise Unavailable(
-            f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
-            f"site file has no container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
+            f"no container runtime: none of {commands} is on the PATH, and the site file has no "
+            f"container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
         )
     _refuse_place(wanted)
     candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
@@ -93,7 +94,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
         named_as = f"the site's extras, or --image, name for {wanted.check if wanted.image else recipe}"
         return _ready(ready, named_as, wanted, site, link)
     try:
-        text = recipes.read_recipe(RECIPES, recipe)
+        definition = Recipe(RECIPES, recipe)
     except CacheError:
         raise Misconfigured(
             f"no image: there is no definition file images/{recipe}.def, which {wanted.check} names as its recipe"
@@ -123,15 +124,15 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     words += ["--release", _release(wanted, site), "--mpi", family or site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
-    words += spack.for_image(wanted, site) if recipes.environment_of(RECIPES, text) else []
+    words += managers.spack_for_image(wanted, site) if definition.environment else []
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words, recipe),))
 
 
 def _builder(runtime: Runtime) -> Runtime | None:
-    """Return the runtime here that builds images which can be converted for another; None without any."""
+    """Return the runtime of this machine that builds images which can be converted for another one; None for none."""
     if runtime.form == OCI and not (runtime.storage and runtime.storage.load):
         return None
-    return next((known for known in container_runtimes.on_path() if known.builds), None)
+    return next((builder for builder in container_runtimes.on_path() if builder.builds), None)
 
 
 def _converted(
@@ -227,3 +228,29 @@ def _stored(ready: str, storage: Storage, words: list[Any], site: Site, each_nod
         pull = f"{node_commands.in_job(site, *each_node, *words, name)} || exit 1"
         return Provision(image=image, activate=(pull,), provenance=provenance)
     return Provision(image=image, build=(node_commands.in_build(site, *words, name),), provenance=provenance)
+
+
+def portable_kernels(site: Site) -> str:
+    """Return the instruction set of the portable image for a partition."""
+    return architectures.portable_kernels(site.architecture)
+
+
+def native_kernels(site: Site) -> str:
+    """Return the widest instruction set of a partition's processors.
+
+    :raises Unavailable: the processors are not known, or have no wider one than the portable image.
+    """
+    from archspec.cpu import TARGETS
+
+    processor = TARGETS.get(site.target)
+    # The name of an architecture stands for the instructions that all its processors have.
+    if processor is None or processor.family == processor:
+        raise Unavailable(
+            f"instruction set unknown: write 'arch' of {site.partition} into the site file, under 'processor', as "
+            "archspec calls it, for example skylake_avx512"
+        )
+    sets = architectures.KERNELS_BY_FEATURE
+    widest = next((name for feature, name in sets.items() if feature in processor), portable_kernels(site))
+    if widest == portable_kernels(site):
+        raise Unavailable(f"nothing to compare: {site.target} has {widest}, which the portable image is built for")
+    return widest

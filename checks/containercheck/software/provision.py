@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,7 +10,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.node import project
 from containercheck.node.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
-from containercheck.site.sites import Site, path_of
+from containercheck.site.sites import Site
 
 #: Directories of the checks, of environments of Spack, and of easyconfigs.
 CHECKS = project.CHECKS
@@ -139,24 +137,3 @@ def architecture_of(site: Site) -> str:
             f"architecture unknown: write 'arch' of {site.partition} into the site file, under 'processor'"
         )
     return site.architecture
-
-
-def command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
-    """Return the command of a tool that builds software.
-
-    :param tool: its name; the site's extra of that name, in lower case, is its command.
-    :param named: that extra.
-    :raises Unavailable: it is not there, as far as that is known before the build step.
-    :raises Misconfigured: the same, if the tool or software that it builds was named.
-    """
-    command = str(path_of(named)) if os.sep in named else named
-    # Our own checks use Spack, by the command of that name, unless the site says otherwise.
-    problem = Misconfigured if wanted.of_site or named != "spack" else Unavailable
-    # Otherwise the build step looks for it, elsewhere or after modules were loaded.
-    is_known = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
-    if is_known and shutil.which(command) is None:
-        raise problem(
-            f"no software: {wanted.check} comes from {tool}, and {command} is not on the PATH: name it in the site's "
-            f"extras, {tool.lower()}; or modules or a program of the site's, in software"
-        )
-    return command

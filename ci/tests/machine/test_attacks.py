@@ -196,11 +196,15 @@ def test_locks_exclude_each_other_where_the_file_system_has_none(alice, bob, eve
     assert [path.name for path in everybodys.parent.iterdir() if path != everybodys] == []
 
 
-def test_what_a_killed_holder_leaves_is_taken_over(alice, bob, everybodys, file_system):
-    """Its own user's: nobody else may remove it from a directory like /var/tmp."""
+def test_a_killed_holder_has_no_lock_and_leaves_at_most_a_link_that_is_named(alice, bob, everybodys, file_system):
     with running(BOB, bob, *hold_words(bob, everybodys), **file_system) as holder:
         holder.kill()
         holder.wait()
+        link = everybodys.with_name(f"{everybodys.name}.held")
+        if file_system["FILE_SYSTEM"] == "lustre":
+            done = hold(BOB, bob, everybodys, patience=1, **file_system)
+            assert f"process {holder.pid} on {os.uname().nodename}; if that has ended, remove {link}" in done.stderr
+            link.unlink()
         assert hold(BOB, bob, everybodys, patience=30, **file_system).stdout.splitlines()[-1] == "held"
     assert [path.name for path in everybodys.parent.iterdir() if path != everybodys] == []
 

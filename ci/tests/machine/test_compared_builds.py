@@ -10,16 +10,15 @@ import pytest
 from conftest import BARE, PLANTED, REPOSITORY, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Candidate, Figure
 from containercheck.node import architectures
-from containercheck.node.build.image_build import key_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
 from containercheck.node.verdict.outcome import Outcome
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
-from containercheck.software import Unavailable, Wanted, images, simd
+from containercheck.software import Unavailable, Wanted, images
 from gromacs import SIMD
 from saved import OUTPUTS
-from test_images import HERE, RUNTIME, build, recipes, recorded, run  # noqa: F401
+from test_images import HERE, RUNTIME, build, key_of, recipes, recorded, run  # noqa: F401
 from test_images import images as built
 
 CHECKS = REPOSITORY / "checks"
@@ -63,13 +62,13 @@ def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
     ],
 )
 def test_a_processor_has_the_widest_set_of_its_own(arch, architecture, own):
-    assert simd.native(partition(arch, architecture)) == own
+    assert images.native_kernels(partition(arch, architecture)) == own
 
 
 @pytest.mark.parametrize(("arch", "architecture"), [("x86_64", "x86_64"), (None, "aarch64"), ("the-new-one", "x86_64")])
 def test_a_name_that_says_no_more_than_the_architecture_is_a_reason_for_a_skip(arch, architecture):
     with pytest.raises(Unavailable, match="instruction set unknown: write 'arch' of a:b into the site file, under"):
-        simd.native(partition(arch, architecture))
+        images.native_kernels(partition(arch, architecture))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_a_name_that_says_no_more_than_the_architecture_is_a_reason_for_a_skip(a
 )
 def test_where_the_portable_image_has_it_too_there_is_nothing_to_compare(arch, architecture):
     with pytest.raises(Unavailable, match=f"nothing to compare: {arch} has .*, which the portable image is built for"):
-        simd.native(partition(arch, architecture))
+        images.native_kernels(partition(arch, architecture))
 
 
 # The images.
@@ -96,8 +95,7 @@ def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_to
 
 
 def test_what_a_recipe_does_not_take_makes_no_other_image(recipes):
-    plain = key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi")
-    assert key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi", ["KERNELS=AVX_512"]) == plain
+    assert key_of(recipes, "tiny", extra_arguments=["KERNELS=AVX_512"]) == key_of(recipes, "tiny")
 
 
 def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeypatch):
@@ -110,7 +108,7 @@ def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeyp
         release="bookworm",
         candidates=(Candidate("portable", arguments={}), Candidate("native", arguments={"KERNELS": "AVX_512"})),
     )
-    found = images.provide(wanted, partition("zen4", images={"gromacs": "/ready.sif"}))
+    found = images.provide_image(wanted, partition("zen4", images={"gromacs": "/ready.sif"}))
     assert found.images == {"portable": "portable.image.sif", "native": "native.image.sif"}
     portable, native = found.build
     assert " --link portable.image.sif " in portable

@@ -15,7 +15,7 @@ import tempfile
 import pytest
 from conftest import REPOSITORY, eventually, write_program
 from containercheck.node import container_runtimes, contract, locks
-from containercheck.node.build import image_content, image_convert
+from containercheck.node.build import image_convert, image_files
 from containercheck.node.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
 from containercheck.node.job import processes, runtime_start
 from containercheck.sides import commands
@@ -49,7 +49,7 @@ events_logger = "file"
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
     """Return the directory of an image file with variables of its own, as the build step leaves it."""
-    missing = [tool for tool in ("apptainer", "skopeo", "umoci", "mksquashfs") if shutil.which(tool) is None]
+    missing = [tool for tool in ("apptainer", "mksquashfs") if shutil.which(tool) is None]
     if missing or not os.path.exists(BUSYBOX):
         pytest.skip(f"needs {', '.join(missing) or 'busybox-static'}")
     place = tmp_path_factory.mktemp("image")
@@ -210,10 +210,10 @@ def test_podman_hpc_copies_what_it_loads_for_all_nodes(image, podman, tmp_path, 
 def test_an_image_is_recorded_with_the_bytes_of_its_files(image, tmp_path):
     """The program and the variables that the runtime keeps; a directory has no other size than that of its files."""
     program = os.path.getsize(BUSYBOX)
-    counted = image_content.of_image("apptainer", image / "image.sif")[contract.CONTENT_BYTES]
+    counted = image_files.content_of_image("apptainer", image / "image.sif")[contract.CONTENT_BYTES]
     assert program < counted < program + (64 << 10)
     converted, _ = convert(image / "stage", tmp_path / "cache", "Podman", "--no-load")
-    assert converted[contract.CONTENT_BYTES] == counted > converted["bytes"]
+    assert converted[contract.CONTENT_BYTES] == counted < converted["bytes"]
     unpacked, _ = convert(image / "stage", tmp_path / "cache", "Apptainer", "--way", "unpacked")
     assert contract.CONTENT_BYTES not in unpacked and abs(unpacked["bytes"] - counted) < 64 << 10
 
@@ -231,10 +231,6 @@ def test_nothing_of_the_host_gets_into_a_converted_image(image, tmp_path):
         assert [*(tree / "var").rglob("*")] in ([], [tree / "var" / "tmp"])
         # Nor does what stands in the record count it.
         assert facts[contract.CONTENT_BYTES] < os.path.getsize(BUSYBOX) + (64 << 10)
-        # An image of before is not taken for one of these.
-        (record,) = (tmp_path / "cache").glob("*.tree.json")
-        record.write_text(record.read_text().replace(f'"format": {image_convert.FORMAT}', '"format": 1'))
-        assert "converted" in convert(stage, tmp_path / "cache", "Apptainer", "--way", "unpacked")[1]
 
 
 def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import environments
 import pytest
 from conftest import REPOSITORY
-from containercheck.node.build import debian_packages
+from containercheck.node.build import machine
 
 #: What the scripts themselves need, of any system.
 BASICS = "awk bash cat cut dirname env find flock head id ln mkdir mktemp mount mv python3 readlink rm sed sh sha256sum"
@@ -221,12 +221,12 @@ def test_two_at_once_make_one(checkout):
 def stated(tmp_path, text, *more):
     (tmp_path / "own").mkdir(exist_ok=True)
     (tmp_path / "own" / "check.py").write_text(text)
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "debian-packages"]
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "machine", "packages"]
     return subprocess.run([*program, str(tmp_path / "own"), *more], capture_output=True, text=True)
 
 
 def test_the_packages_of_our_checks_are_those_that_they_state():
-    found = debian_packages.packages([REPOSITORY / "checks"])
+    found = machine.packages([REPOSITORY / "checks"])
     assert {"hpcc", "gromacs", "openfoam", "mpich", "maven", "iozone3"} < set(found)
     # Of C++ headers.
     assert {"libplb-dev", "libtrilinos-muelu-dev"} < set(found)
@@ -251,10 +251,10 @@ def test_packages_are_read_without_running_the_file(tmp_path):
             ":2: debian is read without running the file: write a list of names, as in",
         ),
         (
-            "class A:\n    headers = ['a']\n    headers = {1: f()}\n",
-            ":3: headers is read without running the file: write",
+            "class A:\n    headers = {1: f()}\n",
+            ":2: headers is read without running the file: write",
         ),
-        ("class A\n", ": it is no Python that "),
+        ("class A\n", ": Python 3."),
     ],
 )
 def test_packages_that_cannot_be_read_are_named(tmp_path, text, said):
@@ -265,7 +265,7 @@ def test_packages_that_cannot_be_read_are_named(tmp_path, text, said):
 
 
 def test_no_list_of_applications_is_left_in_the_scripts():
-    packages = debian_packages.packages([REPOSITORY / "checks"])
+    packages = machine.packages([REPOSITORY / "checks"])
     for path in [*REPOSITORY.glob("ci/*"), *REPOSITORY.glob("ci/virtual_cluster/*")]:
         if path.is_file():
             words = path.read_text().split()

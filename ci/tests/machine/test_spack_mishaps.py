@@ -33,16 +33,6 @@ def package_of(place):
     return next((place / "repository").rglob("package.py"))
 
 
-def test_too_little_space_is_said_before_anything_is_installed(place, cache):
-    subprocess.run(["mount", "-o", "remount,size=256m", str(cache)], check=True)
-    result = install(place)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"error: not enough space to build tiny in {cache}: ")
-    assert "spack_cache in the site's extras" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert environments(place) == []
-
-
 def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(place, cache):
     filling = fill(cache, "$PREFIX/filler")
     write(place, install=f'os.environ["PREFIX"] = str(prefix); {RUN.format(filling)}')

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import replace
 
 from containercheck.site.sites import Site
-from containercheck.software import Wanted, built_check, inputs
+from containercheck.software import Wanted, built_check, sources
 
 HERE = platform.machine()
 
@@ -24,7 +24,7 @@ def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
     digest = subprocess.run(["sha256sum", content], capture_output=True, text=True).stdout.split()[0]
     site = replace(ELSEWHERE, input_cache=str(tmp_path / "cache"))
     wanted = Wanted("GROMACS", "gmx_mpi", published=f"{content.as_uri()}#sha256={digest}")
-    (command,) = inputs.provide(wanted, site).build
+    (command,) = sources.provide_input(wanted, site).build
     assert not built_check._is_in_caches([command], tmp_path)
     assert not (tmp_path / "cache").exists()
     assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0

@@ -167,8 +167,7 @@ def test_another_session_in_the_same_place_is_refused_and_named(place):
     status, output = run(place, "-n", "Fine")
     (line,) = output.splitlines()
     assert (status, line.partition(" (")[0]) == (64, f"run: error: another session writes into {place.reports}")
-    assert "(containercheck run --verbose --figures --nocolor -n Endless, since 20" in line
-    assert f"process {process.pid} on " in line
+    assert f"held by process {process.pid} of " in line
     assert "RFM_PREFIX=DIR" in line
     # The same stage with another report is no better, and a night of its own report is another session too.
     elsewhere = place.directory / "elsewhere"

@@ -9,7 +9,7 @@ from archspec.cpu import TARGETS
 from conftest import REPOSITORY
 from containercheck.node import architectures, pins
 from containercheck.site.sites import Site
-from containercheck.software import Unavailable, Wanted, pypi
+from containercheck.software import Unavailable, Wanted, sources
 
 SOURCES = REPOSITORY / "checks" / "src"
 
@@ -65,12 +65,12 @@ def test_requirements_have_files_for_an_architecture_or_are_a_skip_before_any_bu
     wanted = Wanted("Code", "code", requirements=f"{requirements}/requirements.txt")
     for name in architectures.KNOWN:
         if name not in lacking:
-            assert pypi.provide(wanted, site_of(name)).build
+            assert sources.provide_environment(wanted, site_of(name)).build
             continue
         with pytest.raises(
             Unavailable, match=f"^no software: {requirements} is pinned for .*, and the partition is {name}"
         ):
-            pypi.provide(wanted, site_of(name))
+            sources.provide_environment(wanted, site_of(name))
 
 
 def test_what_requirements_are_for_is_known_by_its_name():

@@ -13,7 +13,7 @@ from containercheck import software
 from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
-from containercheck.software import Provision, Wanted, built_check, maven
+from containercheck.software import Provision, Wanted, built_check, sources
 from reframe.core.exceptions import ReframeError
 
 HERE = platform.machine()
@@ -45,12 +45,12 @@ def test_what_only_nodes_have_is_not_looked_for_here(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     wanted = Wanted("SemanticSpaces", "java", artifacts="semanticspaces/jars.txt")
     with pytest.raises(software.Unavailable, match="no mvn is on the PATH"):
-        maven.provide(wanted, AWAY)
-    assert " jars " in maven.provide(wanted, ELSEWHERE).build[0]
+        sources.provide_jars(wanted, AWAY)
+    assert " jars " in sources.provide_jars(wanted, ELSEWHERE).build[0]
 
 
 def test_modules_are_not_loaded_where_nothing_is_built(monkeypatch):
-    monkeypatch.setattr(software.modules, "provide", lambda wanted, site: Provision(build=("load",)))
+    monkeypatch.setattr(software.host, "provide_modules", lambda wanted, site: Provision(build=("load",)))
     plain = Wanted("GROMACS", "gmx_mpi", own_modules=("gromacs",))
     assert software.provide(plain, AWAY).build == ()
     compiled = software.provide(replace(plain, source="pingpong/pingpong.c"), AWAY).build

@@ -22,7 +22,7 @@ from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
-from containercheck.software import Provision, Unavailable, Wanted, libraries
+from containercheck.software import Provision, Unavailable, Wanted, managers
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 PROGRAMS = tuple(
@@ -196,13 +196,13 @@ def test_dlb_comes_from_the_site_the_session_or_spack(monkeypatch):
     here = replace(SITE, is_here=True)
     monkeypatch.delenv("DLB_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert libraries.provide(wanted(environ={"DLB_HOME": "/apps/dlb"}), here) == Provision()
-    assert libraries.provide(wanted(own_modules=("dlb",)), here) == Provision()
+    assert managers.provide_library(wanted(environ={"DLB_HOME": "/apps/dlb"}), here) == Provision()
+    assert managers.provide_library(wanted(own_modules=("dlb",)), here) == Provision()
     with pytest.raises(Unavailable, match="needs DLB: set DLB_HOME to the directory"):
-        libraries.provide(wanted(), here)
+        managers.provide_library(wanted(), here)
     monkeypatch.setenv("DLB_HOME", "/opt/d l b")
-    assert libraries.provide(wanted(), here).activate == ("export DLB_HOME='/opt/d l b'",)
+    assert managers.provide_library(wanted(), here).activate == ("export DLB_HOME='/opt/d l b'",)
     # A variable of this machine says nothing of nodes elsewhere.
-    found = libraries.provide(wanted(), replace(SITE, build_on_node=True, arch="haswell"))
+    found = managers.provide_library(wanted(), replace(SITE, build_on_node=True, arch="haswell"))
     assert found.activate == ('export DLB_HOME="$PWD/spack-dlb/.spack-env/view"',)
     assert "--link spack-dlb dlb" in found.build[0]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node import container_runtimes
-from containercheck.node.build import image_builder
+from containercheck.node.build import image_files
 from containercheck.node.container_runtimes import (
     HAND_ON,
     HAND_ON_SCRIPT,
@@ -257,4 +257,4 @@ def test_what_is_installed_answers_as_its_row_says(runtime):
 def test_what_builds_is_told_where_by_its_own_variable(tmp_path, says, variable):
     program = tmp_path / "singularity"
     write_program(program, f"echo '{says}'")
-    assert image_builder.build_environment(str(program), tmp_path) == {variable: str(tmp_path)}
+    assert image_files.build_environment(str(program), tmp_path) == {variable: str(tmp_path)}

@@ -14,7 +14,7 @@ import containercheck
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.command import parsers
-from containercheck.node.build import build_logs, cache
+from containercheck.node.build import cache
 from containercheck.session import inventories, outer_job, preconditions, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
@@ -146,7 +146,7 @@ def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
     )
     # What is not known is no reason to skip.
     with pytest.raises(ReframeError) as error:
-        images.provide(wanted, away)
+        images.provide_image(wanted, away)
     assert str(error.value) == (
         f"no image: the nodes do not see {tmp_path}: set the stage directory to one that they share with this host, "
         "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
@@ -234,18 +234,17 @@ def test_no_container_runtime():
     with pytest.raises(
         Unavailable, match="no container runtime: none of apptainer, .*: install Apptainer, or name there"
     ):
-        images.provide(Wanted("HPCC", "hpcc", recipe="hpcc"), here)
+        images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc"), here)
 
 
-class Log(build_logs.Logged):
+class Log(cache.Entry):
     """A build with a log."""
 
-    name = "debian"
     setting = "image_cache"
 
     def __init__(self, directory, text):
         """Write the log."""
-        self.path = directory / "debian.sif"
+        super().__init__("debian", directory / "debian.sif")
         self.log.write_text(text)
 
 
@@ -268,27 +267,7 @@ def test_a_file_that_a_mirror_lacks_is_no_lack_of_a_network(tmp_path):
     assert said.startswith("building debian failed: E: Failed to fetch ")
 
 
-def test_no_space_in_the_cache(tmp_path, monkeypatch):
+def test_no_space_in_the_cache(tmp_path):
     said = Log(tmp_path, "write: No space left on device\n")._failure()
     advice = "free some, or set image_cache in the site's extras"
     assert said == f"no space left while building debian in {tmp_path}: {advice}"
-
-    class Entry(cache.Entry):
-        setting = "image_cache"
-
-        def intact(self, record):
-            return False
-
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 20))
-    with pytest.raises(build_logs.CacheError, match=r"not enough space to build x in \S+: 5 MiB free, 1024 MiB needed"):
-        Entry("x", tmp_path / "x").ensure()
-
-
-def test_root_may_not_write_into_a_cache_on_nfs(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    entry = cache.Entry("x", tmp_path / "x")
-    entry.setting = "image_cache"
-    said = entry._advise(OSError(errno.EACCES, "Permission denied"))
-    assert said.endswith(
-        "cannot be written (Permission denied, as root, who may not write on NFS): set image_cache in the site's extras"
-    )

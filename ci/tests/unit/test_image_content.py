@@ -9,7 +9,7 @@ import tarfile
 import pytest
 from conftest import write_program
 from containercheck.node import contract
-from containercheck.node.build import image_content
+from containercheck.node.build import image_files
 
 
 @pytest.fixture
@@ -36,12 +36,12 @@ def test_the_bytes_of_an_archive_are_those_of_its_files(files):
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(files, "image")
     archive.seek(0)
-    assert image_content.of_archive(archive) == 3000
+    assert image_files.bytes_of_archive(archive) == 3000
 
 
 def test_what_a_runtime_gives_is_counted(files, tmp_path):
     command = runtime(tmp_path, f"exec tar -C {files} -cf - usr")
-    assert image_content.of_image(command, tmp_path / "image.sif") == {contract.CONTENT_BYTES: 3000}
+    assert image_files.content_of_image(command, tmp_path / "image.sif") == {contract.CONTENT_BYTES: 3000}
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_what_a_runtime_gives_is_counted(files, tmp_path):
 )
 def test_what_cannot_be_read_whole_has_no_size(commands, files, tmp_path):
     command = runtime(tmp_path, commands.format(files=files))
-    assert image_content.of_image(command, tmp_path / "image.sif") == {}
+    assert image_files.content_of_image(command, tmp_path / "image.sif") == {}
 
 
 def test_no_runtime_is_no_size(tmp_path):
-    assert image_content.of_image(str(tmp_path / "apptainer"), tmp_path / "image.sif") == {}
+    assert image_files.content_of_image(str(tmp_path / "apptainer"), tmp_path / "image.sif") == {}
 
 
 def test_a_record_of_an_older_library_has_none():
-    assert image_content.known({"bytes": 5}) == {}
-    assert image_content.known({"bytes": 5, "content_bytes": 9}) == {"content_bytes": 9}
+    assert image_files.known_content({"bytes": 5}) == {}
+    assert image_files.known_content({"bytes": 5, "content_bytes": 9}) == {"content_bytes": 9}

@@ -107,14 +107,14 @@ def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, rea
     wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
     if reason:
         with pytest.raises(Unavailable, match=f"^no software: {reason}: install mpich"):
-            host.provide(wanted, REMOTE)
+            host.provide_program(wanted, REMOTE)
         # A dry run asks nobody, and modules bring what the nodes do not have without them.
-        host.provide(replace(wanted, dry=True), REMOTE)
-        host.provide(replace(wanted, modules=("mpich",)), REMOTE)
+        host.provide_program(replace(wanted, dry=True), REMOTE)
+        host.provide_program(replace(wanted, modules=("mpich",)), REMOTE)
     else:
-        host.provide(wanted, REMOTE)
+        host.provide_program(wanted, REMOTE)
     monkeypatch.setattr(hosts, "_ask", lambda partition: ("", "its job failed"))
-    host.provide(wanted, REMOTE)
+    host.provide_program(wanted, REMOTE)
 
 
 def test_a_node_tells_what_its_loader_finds(tmp_path):

@@ -1,5 +1,6 @@
 """Measurements and builds on one machine."""
 
+import fcntl
 import os
 import re
 import threading
@@ -24,26 +25,31 @@ def test_the_locks_lie_where_a_job_with_a_tmp_of_its_own_finds_them(monkeypatch)
     assert {str(path.parent) for path in (locks.MACHINE_LOCK, locks.TURN_LOCK)} == {place}
 
 
-def waiting():
-    """Return how many threads wait for one of the locks, as the kernel tells it."""
-    inodes = {str(path.stat().st_ino) for path in (locks.MACHINE_LOCK, locks.TURN_LOCK) if path.exists()}
-    blocked = (line.split() for line in Path("/proc/locks").read_text().splitlines() if " -> " in line)
-    return sum(words[6].rpartition(":")[2] in inodes for words in blocked)
+@pytest.fixture
+def printed(monkeypatch):
+    """Return the lines that those who wait print."""
+    lines = []
+    monkeypatch.setattr(locks, "print", lambda line, flush: lines.append(line), raising=False)
+    return lines
 
 
-def start(kind, name, log, go_on):
-    """Hold a lock in a thread until ``go_on`` is set, and write down when it was got; return once it is, or waits."""
+@pytest.fixture
+def start(printed):
+    """Return a function that holds a lock in a thread until ``go_on`` is set, once it is held, or waited for."""
 
-    def hold():
-        with kind():
-            log.append(name)
-            go_on.wait(120)
+    def started(kind, name, log, go_on):
+        def hold():
+            with kind():
+                log.append(name)
+                go_on.wait(120)
 
-    others = waiting()
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert eventually(lambda: name in log or waiting() > others)
-    return thread
+        before = len(printed)
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert eventually(lambda: name in log or len(printed) > before)
+        return thread
+
+    return started
 
 
 def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch):
@@ -60,7 +66,7 @@ def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch)
             rounds.main()
 
 
-def test_builds_do_not_exclude_each_other():
+def test_builds_do_not_exclude_each_other(start):
     log, go_on = [], threading.Event()
     threads = [start(locks.building, name, log, go_on) for name in "ab"]
     assert log == ["a", "b"]
@@ -68,7 +74,7 @@ def test_builds_do_not_exclude_each_other():
     [thread.join() for thread in threads]
 
 
-def test_a_build_and_two_measurements_exclude_each_other():
+def test_a_build_and_two_measurements_exclude_each_other(start):
     log, ends = [], [threading.Event() for _ in range(3)]
     kinds = [locks.building, locks.measuring, locks.measuring]
     threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(kinds, ends))]
@@ -79,7 +85,7 @@ def test_a_build_and_two_measurements_exclude_each_other():
         thread.join()
 
 
-def test_a_measurement_does_not_wait_for_builds_that_come_after_it():
+def test_a_measurement_does_not_wait_for_builds_that_come_after_it(start):
     log, first, others = [], threading.Event(), threading.Event()
     others.set()
     threads = [start(locks.building, "build", log, first)]
@@ -90,31 +96,28 @@ def test_a_measurement_does_not_wait_for_builds_that_come_after_it():
     assert log == ["build", "measurement", "later build"]
 
 
-def test_a_wait_is_told_again_as_long_as_it_lasts(tmp_path, monkeypatch, capsys):
+def test_a_wait_is_announced_again_as_long_as_it_lasts(tmp_path, monkeypatch, printed):
     monkeypatch.setattr(locks, "AGAIN", 0.05)
-    path, end, printed = tmp_path / "lock", threading.Event(), []
+    holder = re.escape(f"process {os.getpid()} of {locks.user_name(os.geteuid())}")
+    with locks.flocked(tmp_path / "lock", shared=False, waiting=""):
+        told = f"waited 1 s for the lock {tmp_path}/lock, held by {holder}: have"
+        second = locks.flocked(tmp_path / "lock", shared=True, waiting="waiting", patience=1)
+        with pytest.raises(locks.LockError, match=told), second:
+            pass
+    assert re.fullmatch(rf"waiting \({holder}\)", printed[0])
+    assert re.fullmatch(rf"waiting \({holder}\), for [01] s", printed[1])
 
-    def hold():
-        with locks.flocked(path, shared=False, waiting=""):
-            printed.append("held")
-            end.wait(60)
 
-    def told_again():
-        printed.append(capsys.readouterr().out)
-        return any(re.search(r"^waiting \(.*\), for 0 s$", text, re.MULTILINE) for text in printed)
+@pytest.mark.parametrize("number", locks.NO_LOCKS)
+def test_a_link_stands_for_a_lock_where_the_file_system_has_none(tmp_path, monkeypatch, number):
+    def flock(*_):
+        raise OSError(number, os.strerror(number))
 
-    threads = [threading.Thread(target=hold)]
-    threads[0].start()
-    assert eventually(lambda: printed)
-
-    def wait():
-        with locks.flocked(path, shared=False, waiting="waiting"):
-            printed.append("held too")
-
-    threads.append(threading.Thread(target=wait))
-    threads[1].start()
-    assert eventually(told_again)
-    assert "held too" not in printed
-    end.set()
-    [thread.join() for thread in threads]
-    assert "held too" in printed
+    monkeypatch.setattr(fcntl, "flock", flock)
+    for _ in range(2):
+        with locks.flocked(tmp_path / "lock", shared=False, waiting=""):
+            told = rf"held by process {os.getpid()} on \S+; if that has ended, remove {tmp_path}/lock.held: have"
+            second = locks.flocked(tmp_path / "lock", shared=True, waiting="", patience=0)
+            with pytest.raises(locks.LockError, match=told), second:
+                pass
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]

@@ -54,13 +54,13 @@ def test_a_node_that_does_not_answer_is_asked_again_and_is_an_error(monkeypatch,
         else:
             # Not Unavailable, which is a skip.
             with pytest.raises(ReframeError, match="^no image: the C library of cluster:compute is not known "):
-                images.provide(WANTED, REMOTE)
+                images.provide_image(WANTED, REMOTE)
     assert len(answers) - len(left) == asked
     hosts._ask.cache_clear()
 
 
 def release_of(site, wanted=WANTED):
-    (command,) = images.provide(wanted, site).build
+    (command,) = images.provide_image(wanted, site).build
     return command.split(" --release ")[1].split()[0]
 
 
@@ -129,7 +129,7 @@ def test_a_release_that_there_is_not_is_an_error_with_those_that_there_are():
 def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, text, problem, said):
     nodes_say(text, problem)
     with pytest.raises(ReframeError, match=said):
-        images.provide(WANTED, REMOTE)
+        images.provide_image(WANTED, REMOTE)
 
 
 def test_a_dry_run_asks_nobody(nodes_say):

@@ -157,7 +157,7 @@ def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path, mon
         Candidate("unpacked", "/opt/apptainer", unpacked, against_bare=True),
         Candidate("rootful", "/opt/podman", by_name("Podman"), against_bare=True),
     )
-    found = images.provide(replace(WANTED, candidates=several), here)
+    found = images.provide_image(replace(WANTED, candidates=several), here)
     assert found.images == {
         "file": "file.image.sif",
         "unpacked": "unpacked.image.tree",
@@ -169,7 +169,7 @@ def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path, mon
     (load,) = (line for line in found.build if " --runtime podman " in line)
     assert " --runtime podman --command /opt/podman " in load
     with pytest.raises(Unavailable, match="apptainer\\+unpacked keeps images in its own way"):
-        images.provide(replace(WANTED, candidates=several[:2], copied=True), here)
+        images.provide_image(replace(WANTED, candidates=several[:2], copied=True), here)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def with_images(**ready):
 
 @pytest.mark.parametrize("name", ["docker://registry.example/hpcc:1.5", "oras://registry.example/hpcc@sha256:abc"])
 def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
-    found = images.provide(WANTED, with_images(hpcc=name))
+    found = images.provide_image(WANTED, with_images(hpcc=name))
     assert found.image == "image.sif"
     words = rf" pull --runtime apptainer --cache \S+ --architecture x86_64 --link image.sif {name}$"
     assert re.search(words, found.build[0])
@@ -321,7 +321,7 @@ def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
     elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     here = Site("here:compute", True, "x86_64", 4, 0, release="trixie")
     podman = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Podman"))
-    found = images.provide(podman, elsewhere)
+    found = images.provide_image(podman, elsewhere)
     build, convert = found.build
     assert build.endswith(" --link image.sif hpcc") and " --runtime apptainer " in build
     assert " convert --source image.sif --builder apptainer --runtime podman " in convert
@@ -330,35 +330,35 @@ def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
     (load,) = found.activate
     assert load.endswith(" convert --load image.oci --runtime podman || exit 1")
     on_path("podman", says="podman version 4.3.1")
-    found = images.provide(podman, here)
+    found = images.provide_image(podman, here)
     assert found.activate == () and found.build[-1].endswith(" --link image.oci")
     on_path("ch-run", says="0.31")
-    found = images.provide(replace(podman, runtime=by_name("Charliecloud")), here)
+    found = images.provide_image(replace(podman, runtime=by_name("Charliecloud")), here)
     assert (found.image, found.activate) == ("image.tree", ())
     with pytest.raises(Unavailable, match="podman keeps images on each node, and only a job of Slurm's brings them to"):
-        images.provide(replace(podman, nodes=2), elsewhere)
-    (load,) = images.provide(replace(podman, nodes=2, each_node=True), elsewhere).activate
+        images.provide_image(replace(podman, nodes=2), elsewhere)
+    (load,) = images.provide_image(replace(podman, nodes=2, each_node=True), elsewhere).activate
     assert load.endswith(" each-node convert --load image.oci --runtime podman || exit 1")
     for wish in ({"unpacked": True}, {"copied": True}):
         with pytest.raises(Unavailable, match="keeps images in its own way"):
-            images.provide(replace(podman, **wish), here)
+            images.provide_image(replace(podman, **wish), here)
         # Nor where it is one of several.
         several = (Candidate("apptainer", runtime=by_name("Apptainer")), Candidate("podman", runtime=by_name("Podman")))
         with pytest.raises(Unavailable, match="podman keeps images in its own way"):
-            images.provide(replace(WANTED, candidates=several, **wish), here)
+            images.provide_image(replace(WANTED, candidates=several, **wish), here)
 
 
 def test_a_ready_image_file_is_converted_too(on_path, tmp_path):
     on_path()
     (tmp_path / "hpcc.sif").touch()
     podman = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Podman"))
-    ready, convert = images.provide(podman, with_images(hpcc=str(tmp_path / "hpcc.sif"))).build
+    ready, convert = images.provide_image(podman, with_images(hpcc=str(tmp_path / "hpcc.sif"))).build
     assert f" --ready {tmp_path}/hpcc.sif " in ready and " convert --source image.sif " in convert
     # What is in a registry is pulled by the runtime itself.
-    (pull,) = images.provide(podman, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
+    (pull,) = images.provide_image(podman, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
     assert " pull --runtime podman " in pull and " each-node " not in pull
     two = replace(podman, nodes=2, each_node=True)
-    (pull,) = images.provide(two, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
+    (pull,) = images.provide_image(two, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
     assert " each-node pull --runtime podman " in pull
 
 
@@ -367,7 +367,7 @@ def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):
     on_path()
     both = tuple(Candidate(family, mpi=family) for family in ("openmpi", "mpich"))
     site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie", images={"hpcc": "oras://registry/hpcc"})
-    first, second = images.provide(replace(WANTED, candidates=both), site).build
+    first, second = images.provide_image(replace(WANTED, candidates=both), site).build
     assert " --mpi openmpi " in first and " --mpi mpich " in second
 
 
@@ -376,7 +376,7 @@ def test_a_runtime_that_builds_no_images_needs_a_ready_one(on_path):
     on_path()
     reason = "shifter cannot build hpcc, and only its gateway .* from a registry; name a ready one in the site's extras"
     with pytest.raises(Unavailable, match=reason):
-        images.provide(shifter, SITE)
+        images.provide_image(shifter, SITE)
 
 
 @pytest.mark.parametrize("name", ["Sarus", "Podman-HPC"])
@@ -384,48 +384,46 @@ def test_an_image_is_loaded_once_where_all_nodes_have_it_then(on_path, name):
     on_path()
     elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     wanted = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(name), nodes=2, each_node=True)
-    found = images.provide(wanted, elsewhere)
+    found = images.provide_image(wanted, elsewhere)
     assert found.image == "{{content of image.name}}" and found.build[-1].endswith(" --link image.oci --no-load")
     (load,) = found.activate
     assert load.endswith(f" convert --load image.oci --runtime {name.lower()} || exit 1") and "each-node" not in load
 
 
 def test_docker_gets_an_archive_of_the_recipes_image(on_path):
-    """Of its own format: Docker 20.10, which is Debian 12's, reads no OCI archives."""
     on_path()
     elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"), nodes=2)
     with pytest.raises(Unavailable, match="docker keeps images on each node, and only a job of Slurm's brings them to"):
-        images.provide(docker, elsewhere)
-    found = images.provide(replace(docker, each_node=True), elsewhere)
+        images.provide_image(docker, elsewhere)
+    found = images.provide_image(replace(docker, each_node=True), elsewhere)
     assert " convert --source image.sif --builder apptainer --runtime docker " in found.build[-1]
     (load,) = found.activate
     assert load.endswith(" each-node convert --load image.oci --runtime docker || exit 1")
-    kinds = {name: image_convert.kind_for(by_name(name)).transport for name in ("Podman", "Docker")}
-    assert kinds == {"Podman": "oci-archive", "Docker": "docker-archive"}
+    assert {image_convert.kind_for(by_name(name)) for name in ("Podman", "Docker")} == {image_convert.Archive}
 
 
 def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
     (tmp_path / "hpcc.sif").touch()
-    found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
+    found = images.provide_image(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
     assert found.image == "image.sif"
     assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
     with pytest.raises(
         Misconfigured, match="no image: /nowhere.sif, which the site's extras, or --image, name for hpcc, does not"
     ):
-        images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
+        images.provide_image(WANTED, with_images(hpcc="/nowhere.sif"))
 
 
 def test_an_image_is_built_for_the_partitions_architecture(on_path):
     on_path()
     arm = Site("cluster:arm", False, "aarch64", 4, 0, release="trixie")
-    (command,) = images.provide(WANTED, arm).build
+    (command,) = images.provide_image(WANTED, arm).build
     assert " --architecture aarch64 " in command
     with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
-        images.provide(WANTED, Site("cluster:compute", False, None, 4, 0))
+        images.provide_image(WANTED, Site("cluster:compute", False, None, 4, 0))
     with pytest.raises(Misconfigured, match="there is no definition file images/none.def"):
-        images.provide(Wanted("X", "x", recipe="none", runtime=by_name("Apptainer")), arm)
+        images.provide_image(Wanted("X", "x", recipe="none", runtime=by_name("Apptainer")), arm)
 
 
 def test_a_bare_check_needs_no_image():
-    assert images.provide(Wanted("HPCC", "hpcc"), SITE).image is None
+    assert images.provide_image(Wanted("HPCC", "hpcc"), SITE).image is None

@@ -35,7 +35,7 @@ LAYOUT = Layout(nodes=1, ranks_per_node=2, threads=1)
     ],
 )
 def test_absent_software_ends_the_build_step_after_modules_with_a_reason(tmp_path, executable, of_site, kind, said):
-    found = host.provide(Wanted("GROMACS", executable, modules=("gromacs",), of_site=of_site), HERE)
+    found = host.provide_program(Wanted("GROMACS", executable, modules=("gromacs",), of_site=of_site), HERE)
     assert not found.activate
     ended = subprocess.run(["bash", "-c", software.build_command(found)], cwd=tmp_path, capture_output=True, text=True)
     (tmp_path / "err").write_text("Lmod says hello\n" + ended.stderr)
@@ -80,7 +80,7 @@ def test_a_module_that_reframe_cannot_ask_about_is_an_error_before_it_asks(monke
 
 
 def test_absent_software_ends_the_job_elsewhere(tmp_path):
-    (look,) = host.provide(Wanted("GROMACS", "no-such"), AWAY).activate
+    (look,) = host.provide_program(Wanted("GROMACS", "no-such"), AWAY).activate
     assert subprocess.run(["bash", "-c", look], cwd=tmp_path).returncode == 1
     said = (tmp_path / "unsupported.txt").read_text()
     assert said.startswith(
@@ -89,7 +89,7 @@ def test_absent_software_ends_the_job_elsewhere(tmp_path):
 
 
 def test_absent_software_that_the_site_names_ends_the_job_with_an_error(tmp_path):
-    (look,) = host.provide(Wanted("GROMACS", "no-such", of_site=True), AWAY).activate
+    (look,) = host.provide_program(Wanted("GROMACS", "no-such", of_site=True), AWAY).activate
     ended = subprocess.run(["bash", "-c", look], cwd=tmp_path, capture_output=True, text=True)
     assert (ended.returncode, list(tmp_path.iterdir())) == (1, [])
     assert ended.stderr.startswith(
@@ -107,7 +107,7 @@ def test_absent_software_that_the_site_names_ends_the_job_with_an_error(tmp_path
 )
 def test_what_to_do_about_absent_software_is_what_the_check_and_the_site_say(facts, kind, advice):
     with pytest.raises(kind) as error:
-        host.provide(Wanted("LAMMPS", "no-lmp", **facts), HERE)
+        host.provide_program(Wanted("LAMMPS", "no-lmp", **facts), HERE)
     assert str(error.value).startswith(f"no software: no-lmp is not on the PATH of this machine{advice}")
 
 
@@ -115,23 +115,25 @@ def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
     (tmp_path / "gmx_own").write_text("#!/bin/sh\n")
     (tmp_path / "gmx_own").chmod(0o755)
     wanted = Wanted("GROMACS", "gmx_own", environ={"PATH": str(tmp_path)})
-    assert host.provide(wanted, HERE).program == "gmx_own"
-    (look,) = host.provide(wanted, AWAY).activate
+    assert host.provide_program(wanted, HERE).program == "gmx_own"
+    (look,) = host.provide_program(wanted, AWAY).activate
     assert subprocess.run(["bash", "-c", f"{look}; command -v gmx_own"], cwd=tmp_path).returncode == 1
     assert not (tmp_path / "unsupported.txt").exists()
     with pytest.raises(Misconfigured, match="no software: this machine has no /no/gmx, which was named for it"):
-        host.provide(Wanted("GROMACS", "/no/gmx"), HERE)
+        host.provide_program(Wanted("GROMACS", "/no/gmx"), HERE)
 
 
 def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
     image = tmp_path / "own.sif"
     image.touch()
     wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image=str(image))
-    assert f" --ready {image} " in images.provide(wanted, AWAY).build[0]
+    assert f" --ready {image} " in images.provide_image(wanted, AWAY).build[0]
     with pytest.raises(
         Misconfigured, match="no image: /no.sif, which the site's extras, or --image, name for GROMACS, does not exist"
     ):
-        images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image="/no.sif"), AWAY)
+        images.provide_image(
+            Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image="/no.sif"), AWAY
+        )
 
 
 def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_too():

@@ -13,7 +13,7 @@ from containercheck.node import contract
 from containercheck.sides.sides import Launcher, Program
 from containercheck.sides.static_mpi import StaticMpiSides
 from containercheck.site.sites import Site
-from containercheck.software import Unavailable, Wanted, source
+from containercheck.software import Unavailable, Wanted, sources
 from reframe.core.exceptions import ReframeError
 
 HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
@@ -22,7 +22,7 @@ WANTED = Wanted("PingPongStatic", "pingpong", source="pingpong/pingpong.c", mpi_
 
 def built(directory: Path) -> None:
     """Run the build step of the program, and complain as a session would."""
-    command = software.build_command(source.provide(WANTED, HERE))
+    command = software.build_command(sources.provide_compiled(WANTED, HERE))
     ended = subprocess.run(["bash", "-c", command], cwd=directory, capture_output=True, text=True)
     (directory / "err").write_text(ended.stderr)
     software.require_built(directory, "err")

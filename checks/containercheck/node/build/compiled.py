@@ -1,6 +1,6 @@
 """Compiles a program of this project into a cache: C++ that uses a large library takes a minute to compile.
 
-    python3 checks/containercheck compile --source checks/src/palabos/flow.cpp --option=-O3 --option=-lplb \\
+    python3 checks/containercheck/node compile --source checks/src/palabos/flow.cpp --option=-O3 --option=-lplb \\
         --header palabos3D.h=libplb-dev --architecture x86_64 --mpi openmpi \\
         --cache ~/.cache/containercheck/programs --link palabos-flow palabos-flow
 
@@ -13,7 +13,6 @@ program with two MPI libraries mean nothing.
 Standard library only, Python 3.6 or newer.
 """
 
-import argparse
 import hashlib
 import os
 import re
@@ -32,12 +31,15 @@ USUAL = ["-O2", "-Wall"]
 #: Line of a compiler or linker that says what is wrong; not the one that says that the linker failed.
 _TELLING = re.compile(r"^(?!collect2: ).*(?:\berror: |undefined reference to|cannot find -l)")
 
+#: Line of a compiler that finds no header.
+_ABSENT = re.compile(r"fatal error: '?([^:']+)'?(?:: No such file or directory| file not found)")
+
 
 class Parts(NamedTuple):
     """The source of a program, and how it is compiled.
 
-    ``compiler`` is the command, ``options`` are those beside the usual ones, ``headers`` the headers that the source
-    needs, with the Debian package of each, and ``family`` is the family of MPI.
+    ``compiler`` is the command, ``options`` are the options besides the usual ones, ``headers`` the headers that the
+    source needs, with the Debian package of each, and ``family`` is the family of MPI.
     """
 
     source: Path
@@ -47,7 +49,7 @@ class Parts(NamedTuple):
     family: str
 
 
-class Program(cache.FileEntry):
+class Program(cache.Entry):
     """The program of one source file.
 
     :param directory: directory of the cache.
@@ -55,7 +57,6 @@ class Program(cache.FileEntry):
     """
 
     kind, setting = "cache of programs", "program_cache"
-    needed_space = 256 << 20
     broken = "corrupt, or older than a header that it was made with"
     doing, done = "compiling", "compiled"
 
@@ -71,8 +72,8 @@ class Program(cache.FileEntry):
             parts.source.read_bytes()
         except OSError as error:
             raise CacheError(f"no source {parts.source}: {error.strerror}") from None
-        facts = [content, parts.source.name, USUAL, parts.options, parts.family, compiler_facts(parts.compiler, name)]
-        key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+        compiler = compiler_facts(parts.compiler, name)
+        key = cache.key_of(content, parts.source.name, USUAL, parts.options, parts.family, compiler)
         super().__init__(name, directory / f"{name}-{architecture}-{key}", architecture)
         self.parts = parts
 
@@ -81,23 +82,10 @@ class Program(cache.FileEntry):
         return super().intact(record) and digest_of_all(record["headers"]) == record["headers_sha256"]
 
     def prepare(self) -> None:
-        """Check that the headers are there, and that the libraries load the MPI of the partition.
+        """Check that the libraries load the MPI of the partition.
 
-        :raises UnsupportedError: a header is missing, or a library loads another family's MPI.
+        :raises UnsupportedError: a library loads another family's MPI.
         """
-        for header, package in self.parts.headers.items():
-            question = f'#if !__has_include("{header}")\n#error absent\n#endif\n'
-            command = [self.parts.compiler, *self.parts.options, "-fsyntax-only", "-x", "c++", "-"]
-            process = subprocess.run(
-                command, input=question.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()
-            )
-            # Other errors appear again when the source is compiled.
-            if b"#error absent" in process.stdout:
-                raise UnsupportedError(
-                    f"no software: {self.name} is built from source, and {self.parts.compiler} finds no {header}: "
-                    f"install {package} where the release has it, or name a program in the site's extras, software"
-                )
-
         family = self.parts.family
         for soname in sorted(self._loaded_libraries()):
             if mpi.family_of(soname) not in (None, family):
@@ -112,25 +100,35 @@ class Program(cache.FileEntry):
             empty = str(Path(directory) / "empty")
             # Linkers may drop libraries that the program takes nothing from.
             command = [self.parts.compiler, "-o", empty, "-x", "c++", "-", "-x", "none", "-Wl,--no-as-needed"]
-            quiet: Dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
-            linked = subprocess.run([*command, *self.parts.options], input=b"int main() {}\n", **quiet)
-            if linked.returncode != 0 or shutil.which("ldd") is None:
+            status, _ = _asked([*command, *self.parts.options], "int main() {}\n")
+            if status != 0 or shutil.which("ldd") is None:
                 return set()
-            lines = subprocess.run(["ldd", empty], **quiet).stdout.decode(errors="replace").splitlines()
+            lines = _asked(["ldd", empty])[1].splitlines()
         return {Path(line.split()[0]).name for line in lines if line.strip()}
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Compile and link the program.
 
+        :raises UnsupportedError: a header of a library is missing.
         :raises CacheError: the compiler or the linker fails.
         """
         built, dependencies = work / "program", work / "dependencies"
         command = [self.parts.compiler, *USUAL, "-MD", "-MF", str(dependencies), "-o", str(built)]
         # Libraries come after the source that uses them.
         command += [str(self.parts.source), *self.parts.options]
-        self.run([command], env={**_environment(), "TMPDIR": str(work)})
+        try:
+            self.run([command], env={**os.environ, "LC_ALL": "C", "TMPDIR": str(work)})
+        except CacheError:
+            absent = next(filter(None, map(_ABSENT.search, self.lines())), None)
+            if absent and absent[1] in self.parts.headers:
+                raise UnsupportedError(
+                    f"no software: {self.name} is built from source, and {self.parts.compiler} finds no {absent[1]}: "
+                    f"install {self.parts.headers[absent[1]]} where the release has it, or name a program in the "
+                    "site's extras, software"
+                ) from None
+            raise
         headers = self._library_headers(dependencies.read_text(errors="replace"))
-        return built, {**self.known(built), "headers": headers, "headers_sha256": digest_of_all(headers)}
+        return built, {**self.content_of(built), "headers": headers, "headers_sha256": digest_of_all(headers)}
 
     def _library_headers(self, dependencies: str) -> List[str]:
         """Return the files that a rule for make names, without those beside the source, which the key covers."""
@@ -151,30 +149,33 @@ def compiler_facts(compiler: str, name: str) -> List[str]:
     :raises UnsupportedError: the compiler is not on the PATH.
     :raises CacheError: the compiler does not run.
     """
-    outputs = []
-    for option in ("--version", "-show"):
-        try:
-            process = subprocess.run(
-                [compiler, option],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=_environment(),
-            )
-        except FileNotFoundError:
-            raise UnsupportedError(
-                f"no software: {name} is built from source, and no {compiler} is on the PATH: install it, or load its "
-                "module: modules of the site's environment"
-            ) from None
-        except OSError as error:
-            raise CacheError(f"{compiler} cannot be run: {error.strerror}") from None
-        output = process.stdout.decode(errors="replace")
+    try:
         # Not every compiler knows -show.
-        if process.returncode != 0 and option == "--version":
-            last = (output.strip().splitlines() or ["it prints nothing"])[-1]
-            raise CacheError(f"{compiler} --version fails: {last}")
-        outputs.append(output)
-    return outputs
+        (status, version), (_, show) = (_asked([compiler, option]) for option in ("--version", "-show"))
+    except FileNotFoundError:
+        raise UnsupportedError(
+            f"no software: {name} is built from source, and no {compiler} is on the PATH: install it, or load its "
+            "module: modules of the site's environment"
+        ) from None
+    except OSError as error:
+        raise CacheError(f"{compiler} cannot be run: {error.strerror}") from None
+    if status != 0:
+        last = (version.strip().splitlines() or ["it prints nothing"])[-1]
+        raise CacheError(f"{compiler} --version fails: {last}")
+    return [version, show]
+
+
+def _asked(words: List[str], text: str = "") -> Tuple[int, str]:
+    """Return exit status and output of a command that gets a text as input."""
+    # The output is a part of the key, and is searched for English messages.
+    process = subprocess.run(
+        words,
+        input=text.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return process.returncode, process.stdout.decode(errors="replace")
 
 
 def digest_of_all(paths: Iterable[str]) -> str:
@@ -188,30 +189,22 @@ def digest_of_all(paths: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _environment() -> Dict[str, str]:
-    # The compiler's output is a part of the key, and is searched for English messages.
-    return {**os.environ, "LC_ALL": "C"}
-
-
 def main() -> None:
     """Print the path of the program, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cache.parser(__doc__)
     parser.add_argument("--source", type=Path, required=True, help="source file; the files beside it count too")
     parser.add_argument("--compiler", default="mpicxx", help="command of the compiler (%(default)s)")
     parser.add_argument("--option", action="append", default=[], help="option of the compiler, as --option=-lplb")
     parser.add_argument(
         "--header", action="append", default=[], help="header that the source needs, as header=Debian package"
     )
-    parser.add_argument("--architecture", required=True, help="architecture of the partition, as uname -m prints it")
     parser.add_argument("--mpi", choices=mpi.FAMILIES, required=True, help="family of the partition's MPI")
-    parser.add_argument("--cache", type=Path, required=True, help="directory of the compiled programs")
-    parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the program")
     parser.add_argument("name", help="name of the program")
     arguments = parser.parse_args()
     headers = dict(header.split("=", 1) for header in arguments.header)
     parts = Parts(arguments.source.resolve(), arguments.compiler, arguments.option, headers, arguments.mpi)
 
     def get() -> Path:
-        return Program(arguments.name, parts, arguments.cache.resolve(), arguments.architecture).ensure()
+        return Program(arguments.name, parts, arguments.cache, arguments.architecture).ensure()
 
     cache.deliver(get, arguments.link)

@@ -1,24 +1,27 @@
-"""Digests and sizes of files and directories, and their removal. Standard library only, Python 3.6 or newer."""
+"""Digests, sizes, owners and removal of files and directories. Standard library only, Python 3.6 or newer.
+
+A file that another user can write may change at any moment after its digest was checked. So files of a cache may belong
+to this user, to root, and to the users and groups that the site trusts, and nobody else may write them.
+"""
 
 import contextlib
+import functools
+import grp
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import stat
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterable, Iterator, Optional, Set, Tuple
 
-from containercheck.node.build import ownership
+from containercheck.node import contract, locks
 
 #: Age in seconds below which a digest is not kept: the clock of a file system may be so coarse that two changes within
 #: that time have the same time stamp.
 SETTLED = 3.0
-
-
-def _ignore(_path: Path, _status: os.stat_result) -> None:
-    """Do nothing."""
 
 
 def digest_of(path: Path) -> str:
@@ -33,44 +36,82 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def facts_of(path: Path, digest: str) -> Dict[str, Any]:
-    """Return path, digest and size of a file, and inode and time stamp, by which a node sees that it has not changed.
+def below(directory: Path) -> Iterator[Tuple[Path, os.stat_result]]:
+    """Yield the path and the status of all files below a directory, links included, without Python's ``__pycache__``.
 
-    Of a directory these are path and digest, and the stamp of its files.
+    Directories are not among them: jobs make mount points in images.
 
-    :raises OSError: the file does not exist.
+    :raises OSError: a file is gone again.
     """
-    if path.is_dir():
-        return {"path": str(path), "sha256": digest, "stamp": stamp_of_tree(path)}
-    status = path.stat()
-    facts = {"path": str(path), "sha256": digest, "bytes": status.st_size}
-    return {**facts, "inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
+    for parent, directories, names in os.walk(str(directory)):
+        directories[:] = [name for name in directories if name != "__pycache__"]
+        for path in (Path(parent, name) for name in (*directories, *names)):
+            status = os.lstat(str(path))
+            if not stat.S_ISDIR(status.st_mode):
+                yield path, status
+
+
+def size_of(path: Path) -> int:
+    """Return the size in bytes of a file, or of all files below a directory."""
+    if path.is_dir() and not path.is_symlink():
+        return sum(status.st_size for _, status in below(path))
+    return os.lstat(str(path)).st_size
+
+
+def stamp_of(path: Path) -> str:
+    """Return a digest of names, sizes, inodes and time stamps of a file, or of the files below a directory.
+
+    No file is read for it.
+
+    :raises OSError: a file is gone again.
+    """
+    files = below(path) if path.is_dir() else [(path, path.stat())]
+    return _digest_of_lines(
+        f"{os.path.relpath(str(file), str(path))} {status.st_size} {status.st_ino} {status.st_mtime_ns} "
+        f"{status.st_ctime_ns}"
+        for file, status in files
+    )
+
+
+def digest_of_tree(directory: Path) -> str:
+    """Return the SHA-256 of a directory: of the names, targets of links, and contents of all files below it.
+
+    :raises OSError: a file cannot be read.
+    """
+    lines = []
+    for path, status in below(directory):
+        name = path.relative_to(directory).as_posix()
+        if stat.S_ISLNK(status.st_mode):
+            lines.append(f"{name} -> {os.readlink(str(path))}")
+        else:
+            # A container of this user cannot read more of an image than this user.
+            is_readable = stat.S_ISREG(status.st_mode) and os.access(str(path), os.R_OK)
+            lines.append(f"{name} {digest_of(path) if is_readable else ''}")
+    return _digest_of_lines(lines)
+
+
+def _digest_of_lines(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
 def known_digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal, without reading the file if it has not changed since the last call.
+    """Return the SHA-256 of a file or directory, without reading it if it has not changed since the last call.
 
-    Of a directory that is an image, it is that of its files: the mount points that jobs make in it are none.
+    An image of a gigabyte takes seconds, and each case asks for its digest. The digest is kept with the path's stamp in
+    the user's cache, in one file for each path.
 
-    An image of a gigabyte takes seconds, and each case asks for its digest. Path, inode, size and time stamps of a file
-    are kept with its digest in the user's cache, in one file for each path.
-
-    :raises OSError: the file cannot be read.
+    :raises OSError: a file cannot be read.
     """
     path = path.resolve()
-    status = path.stat()
-    stamp = [str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-    if path.is_dir():
-        stamp = [str(path), stamp_of_tree(path)]
     name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:24]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / "digests"
-    kept = cache / f"{name}.json"
+    kept, stamp, status = cache / f"{name}.json", stamp_of(path), path.stat()
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        ownership.require(kept)
+        require(kept)
         record = json.loads(kept.read_text())
         if record["stamp"] == stamp:
             return str(record["sha256"])
-    digest = digest_of_tree(path, directories=False) if path.is_dir() else digest_of(path)
+    digest = digest_of_tree(path) if path.is_dir() else digest_of(path)
     if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
         # Where the digest cannot be kept, each call reads the file.
         with contextlib.suppress(OSError):
@@ -81,60 +122,18 @@ def known_digest_of(path: Path) -> str:
     return digest
 
 
-def content_of(directory: Path, look: Callable[[Path, os.stat_result], None] = _ignore) -> Tuple[int, int]:
-    """Return the number of files below a directory and their size in bytes, without Python's ``__pycache__``.
+def facts_of(path: Path, digest: str) -> Dict[str, Any]:
+    """Return path, digest and size of a file, and inode and time stamp, by which a node sees that it has not changed.
 
-    :param look: function that is called with the path and the status of every file and directory, ``__pycache__``
-        included.
+    Of a directory these are path and digest, and the stamp of its files.
+
+    :raises OSError: the file does not exist.
     """
-    files = size = 0
-    for parent, _, names in os.walk(directory):
-        look(Path(parent), os.lstat(parent))
-        counts = "__pycache__" not in Path(parent).relative_to(directory).parts
-        for name in names:
-            path = Path(parent, name)
-            status = os.lstat(path)
-            look(path, status)
-            if counts:
-                files += 1
-                size += status.st_size
-    return files, size
-
-
-def _entries(directory: Path) -> Iterator[Tuple[str, Path]]:
-    """Yield all that is below a directory, with its path from there."""
-    for parent, directories, names in os.walk(str(directory)):
-        for path in (Path(parent, name) for name in (*directories, *names)):
-            yield path.relative_to(directory).as_posix(), path
-
-
-def stamp_of_tree(directory: Path) -> str:
-    """Return a digest of names, sizes, inodes and time stamps of the files below a directory, which reads none of them.
-
-    :raises OSError: a file is gone again.
-    """
-    stamps = []
-    for relative, path in _entries(directory):
-        status = os.lstat(str(path))
-        if not stat.S_ISDIR(status.st_mode):
-            stamps.append(f"{relative} {status.st_size} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}")
-    return hashlib.sha256("\n".join(sorted(stamps)).encode(errors="surrogateescape")).hexdigest()
-
-
-def digest_of_tree(directory: Path, directories: bool = True) -> str:
-    """Return the SHA-256 of a directory: of all names, targets of links, and contents of files below it.
-
-    :param directories: whether the names of directories count.
-    :raises OSError: a file cannot be read.
-    """
-    lines = []
-    for relative, path in _entries(directory):
-        if path.is_symlink():
-            lines.append(f"{relative} -> {os.readlink(str(path))}")
-        elif directories or not path.is_dir():
-            # What this user cannot read, no container of this user's can.
-            lines.append(f"{relative} {digest_of(path) if path.is_file() and os.access(str(path), os.R_OK) else ''}")
-    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
+    if path.is_dir():
+        return {"path": str(path), "sha256": digest, "stamp": stamp_of(path)}
+    status = path.stat()
+    facts = {"path": str(path), "sha256": digest, "bytes": status.st_size}
+    return {**facts, "inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
 
 
 def remove(path: Path) -> None:
@@ -142,21 +141,96 @@ def remove(path: Path) -> None:
 
     :raises OSError: it cannot be removed.
     """
-
-    def unlock(function: Callable[[str], None], entry: str, info: Any) -> None:
-        # A change of mode helps against missing permissions only, also those to list a directory.
-        if not isinstance(info[1], PermissionError):
-            raise info[1]
-        for inside in (Path(entry).parent, Path(entry)):
-            if path in (inside, *inside.parents) and not inside.is_symlink():
-                inside.chmod(0o700)
-        if function in (os.open, os.scandir):
-            shutil.rmtree(entry)
-        else:
-            function(entry)
-
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, onerror=unlock)
-    else:
+    if path.is_symlink() or not path.is_dir():
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
+        return
+    path.chmod(0o700)
+    for parent, names, _ in os.walk(str(path)):
+        for directory in (Path(parent, name) for name in names):
+            if not directory.is_symlink():
+                directory.chmod(0o700)
+    shutil.rmtree(str(path))
+
+
+class NotTrustedError(OSError):
+    """A file belongs to another user, or others can write it; the message says which file, and who."""
+
+
+@functools.lru_cache(maxsize=None)
+def _trusted(user: int, names: str) -> Tuple[Set[int], Set[int]]:
+    """Return the ids of the trusted users and groups: a user, root, and those that the site trusts.
+
+    :param names: users and groups of the site, the latter with an ``@``; names that this machine does not know are left
+        out.
+    """
+    users: Set[int] = {user, 0}
+    groups: Set[int] = set()
+    for name in names.split(","):
+        with contextlib.suppress(KeyError):
+            if name.startswith("@"):
+                groups.add(int(name[1:]) if name[1:].isdigit() else grp.getgrnam(name[1:]).gr_gid)
+            elif name:
+                users.add(int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid)
+    return users, groups
+
+
+def distrust(path: Path, shared: bool = False) -> Optional[str]:
+    """Return why a file or directory must not be used; None where it may be used. A link is not followed.
+
+    :param shared: whether others may put files of their own into the directory, as into /tmp.
+    :raises OSError: the path does not exist.
+    """
+    status = os.lstat(str(path))
+    users, groups = _trusted(os.geteuid(), os.environ.get(contract.CACHE_OWNERS, ""))
+    if status.st_uid not in users:
+        return f"{path} belongs to {locks.user_name(status.st_uid)}"
+    if stat.S_ISLNK(status.st_mode) or (shared and status.st_mode & stat.S_ISVTX):
+        return None
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups and not _is_private_group(status, users)
+    if status.st_mode & stat.S_IWOTH or by_group:
+        writer = "others" if status.st_mode & stat.S_IWOTH else "its group"
+        return f"{path} can be written by {writer} (mode {stat.S_IMODE(status.st_mode):o})"
+    return None
+
+
+def require(path: Path, shared: bool = False) -> None:
+    """Refuse a file or directory that another user owns or can write.
+
+    :param shared: whether others may put files of their own into the directory, as into /tmp.
+    :raises NotTrustedError: another user owns it, or can write it.
+    :raises OSError: the path does not exist.
+    """
+    reason = distrust(path, shared)
+    if reason:
+        raise NotTrustedError(reason)
+
+
+def require_all(directory: Path, paths: Optional[Iterable[Path]] = None) -> None:
+    """Refuse paths below a directory, by default all, if another user owns or can write them or a directory between.
+
+    Paths outside of the directory are not checked.
+
+    :raises NotTrustedError: another user owns or can write one of them.
+    :raises OSError: a path does not exist.
+    """
+    checked: Set[Path] = {directory}
+    for path in Path(directory).rglob("*") if paths is None else paths:
+        if directory in path.parents:
+            for part in (path, *path.parents):
+                if part in checked:
+                    break
+                require(part)
+                checked.add(part)
+
+
+def _is_private_group(status: os.stat_result, users: Set[int]) -> bool:
+    """Tell whether the group of a file has only trusted users as members: many systems give each user such a group."""
+    try:
+        group = grp.getgrgid(status.st_gid)
+        owner = pwd.getpwuid(status.st_uid)
+        members = {pwd.getpwnam(name).pw_uid for name in group.gr_mem}
+    except KeyError:
+        return False
+    # A group does not list the users whose primary group it is: one with the name of a user is taken for that user's.
+    return group.gr_name == owner.pw_name and owner.pw_gid == status.st_gid and members <= users

@@ -1,11 +1,11 @@
 """Builds images from the definition files in ``images/`` into a cache, or checks a ready image.
 
-    python3 checks/containercheck image --recipes images --architecture x86_64 --release trixie --mpi openmpi \\
+    python3 checks/containercheck/node image --recipes images --architecture x86_64 --release trixie --mpi openmpi \\
         --runtime apptainer --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars \\
         --link image.sif hpcc
-    python3 checks/containercheck image ... --spack spack --target x86_64 \\
+    python3 checks/containercheck/node image ... --spack spack --target x86_64 \\
         --spack-cache ~/.cache/containercheck/spacks --link image.sif hpcg
-    python3 checks/containercheck image --ready /shared/images/hpcc.sif --link image.sif
+    python3 checks/containercheck/node image --ready /shared/images/hpcc.sif --link image.sif
 
 makes ``image.sif`` a link to an image that is complete and intact, writes path, digest and size of the image, and the
 bytes of its files, beside the link (``image.json``), and prints its path. The key of an image is a digest of its
@@ -28,85 +28,122 @@ pip in ``/mnt/pip.conf``.
 Standard library only, Python 3.6 or newer.
 """
 
-import argparse
-import hashlib
-import json
 import os
+import re
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from containercheck.node import architectures, contract, mpi
-from containercheck.node.build import (
-    cache,
-    file_trees,
-    image_architecture,
-    image_content,
-    jars,
-    machine,
-    pip_settings,
-    spack_packing,
-)
+from containercheck.node import architectures, mpi, pins
+from containercheck.node.build import cache, downloads, image_files, machine, spack_packing
 from containercheck.node.build.cache import CacheError, UnsupportedError
-from containercheck.node.build.image_builder import COMPRESSION, build_environment, builder_of, compression_options
-from containercheck.node.build.recipes import (
-    base_of,
-    copied_files,
-    environment_of,
-    is_bootstrapped,
-    jar_list,
-    not_for,
-    read_recipe,
-    taken,
-    takes,
-)
 
 #: Directory in an image with pip's settings: one that every distribution has, because a bind needs an existing one.
 PIP_DIRECTORY = "/mnt"
-#: Beginning of the errors of this project's scripts.
-_ERROR = "error: "
+#: Beginning of the errors of this project's scripts about an environment of Spack.
+_ERROR = "error: the environment "
+#: Warning of debootstrap that it does not check signatures.
+_UNSIGNED = "Cannot check Release signature"
+#: Advice for a site, in messages.
+_INSTEAD = "name a ready image in the site's extras, images"
 
 
-def _simd(architecture: str) -> str:
-    """Return the argument ``SIMD`` of recipes."""
-    return f"SIMD={architectures.portable_kernels(architecture)}"
+class Recipe:
+    """A definition file in ``images/``.
 
-
-def key_of(
-    recipes: Path,
-    name: str,
-    architecture: str,
-    release: str,
-    family: str,
-    source: Optional[spack_packing.Source] = None,
-    extra_arguments: Sequence[str] = (),
-) -> str:
-    """Return the key of an image: a digest of everything that determines its content.
-
-    :raises CacheError: a file that the recipe names is missing.
-    :raises UnsupportedError: the recipe installs an environment of Spack, and there is no Spack.
+    :ivar name: name of the recipe.
+    :ivar text: text of the file.
+    :raises CacheError: there is no such file.
     """
-    text = read_recipe(recipes, name)
-    facts = [architecture, release, COMPRESSION, *([family] if takes(text, "MPI") else [])]
-    facts += [*taken(text, [_simd(architecture), *extra_arguments]), text]
-    digest = hashlib.sha256("\n".join(map(str, facts)).encode())
-    for path in copied_files(recipes, text):
+
+    def __init__(self, recipes: Path, name: str) -> None:
+        """Read the file in the directory ``recipes``."""
+        self._recipes, self.name = recipes, name
         try:
-            digest.update(path.read_bytes())
+            self.text = (recipes / f"{name}.def").read_text(encoding="utf-8")
         except OSError as error:
-            raise CacheError(f"{name}.def copies {path}: {error.strerror}") from None
-    base, environment = base_of(text), environment_of(recipes, text)
-    if environment:
-        digest.update(_source(source, name).environment(environment, architecture).lock.key.encode())
-    if base:
-        digest.update(key_of(recipes, base, architecture, release, family, source, extra_arguments).encode())
-    return digest.hexdigest()[:12]
+            raise CacheError(f"no definition file {recipes / name}.def: {error.strerror}") from None
 
+    def _default(self, argument: str) -> Optional[str]:
+        match = re.search(rf"^\s*{argument}=(\S+)", self.text, re.MULTILINE)
+        return match[1] if match else None
 
-def _source(source: Optional[spack_packing.Source], name: str) -> spack_packing.Source:
-    """Return the source of Spack's environments, or refuse a recipe that needs one where none is given."""
-    if source is None:
-        raise CacheError(f"{name}.def installs an environment of Spack: say --spack, --target and --spack-cache")
-    return source
+    def _file(self, argument: str) -> Optional[Path]:
+        default = self._default(argument)
+        return self._recipes.parent / default if default else None
+
+    @property
+    def base(self) -> Optional[str]:
+        """Return the name of the recipe that this one builds upon, the default of ``BASE``; None for none."""
+        return self._default("BASE")
+
+    @property
+    def jars(self) -> Optional[Path]:
+        """Return the path of the list of jars, the default of ``JARS``; None for none."""
+        return self._file("JARS")
+
+    @property
+    def environment(self) -> Optional[Path]:
+        """Return the directory of the environment of Spack, the default of ``SPACK``; None for none."""
+        return self._file("SPACK")
+
+    @property
+    def is_bootstrapped(self) -> bool:
+        """Tell whether the recipe installs Debian from packages, by debootstrap."""
+        return re.search(r"^Bootstrap:\s*debootstrap\s*$", self.text, re.MULTILINE | re.IGNORECASE) is not None
+
+    def taken(self, arguments: Sequence[str]) -> List[str]:
+        """Return those of the arguments, each ``NAME=value``, that the recipe uses: the runtime refuses others."""
+        return [
+            argument
+            for argument in arguments
+            if re.search(r"\{\{\s*" + argument.partition("=")[0] + r"\s*\}\}", self.text)
+        ]
+
+    def copied_files(self) -> List[Path]:
+        """Return the files of the repository that the recipe copies, by ``%files`` or as its list of jars."""
+        section = re.search(r"^%files\s*\n(.*?)(?=^%|\Z)", self.text, re.MULTILINE | re.DOTALL)
+        lines = [line.strip() for line in section[1].splitlines()] if section else []
+        paths = [self._recipes.parent / line.split()[0] for line in lines if line and not line.startswith(("#", "{{"))]
+        return [*paths, *filter(None, [self.jars])]
+
+    def content(self) -> List[bytes]:
+        """Return the content of the files that the recipe copies.
+
+        :raises CacheError: one cannot be read.
+        """
+        contents = []
+        for path in self.copied_files():
+            try:
+                contents.append(path.read_bytes())
+            except OSError as error:
+                raise CacheError(f"{self.name}.def copies {path}: {error.strerror}") from None
+        return contents
+
+    def _label(self, name: str) -> Optional[str]:
+        match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S+)$", self.text, re.MULTILINE)
+        return match[1] if match else None
+
+    def require(self, architecture: str, release: str, family: str) -> None:
+        """Refuse a recipe that cannot give an image for this architecture, release and family.
+
+        :raises UnsupportedError: it is for another one.
+        :raises OSError: requirements that it copies cannot be read.
+        """
+        only_release, only_family = self._label("RELEASE"), self._label("MPI")
+        if only_release not in (None, release):
+            raise UnsupportedError(
+                f"no image: {self.name}.def is for {only_release} only, which has its software, and the image would be "
+                f"of {release}: {_INSTEAD}"
+            )
+        if only_family is not None and only_family != family:
+            titles = mpi.FAMILIES[only_family].title, mpi.FAMILIES[family].title
+            raise UnsupportedError(
+                f"no image: {self.name}.def is for {titles[0]} only, and the partition's MPI is {titles[1]}: {_INSTEAD}"
+            )
+        for path in self.copied_files():
+            problem = pins.not_for(self.name, path, architecture) if path.name == "requirements.txt" else None
+            if problem:
+                raise UnsupportedError(f"no image: {problem}")
 
 
 class Workshop(NamedTuple):
@@ -127,17 +164,14 @@ class Workshop(NamedTuple):
     architecture: str
     release: str
     family: str
-    mirror: Optional[str]
+    mirror: Optional[str] = None
     builder: str = ""
     source: Optional[spack_packing.Source] = None
     extra_arguments: Sequence[str] = ()
 
 
-class Image(cache.FileEntry):
+class Image(image_files.ImageEntry):
     """The image of a recipe."""
-
-    kind, setting = "image cache", "image_cache"
-    lacking, instead = "image", ", or name a ready image in the site's extras, images"
 
     def __init__(self, workshop: Workshop, name: str) -> None:
         """Determine the path in the cache.
@@ -145,20 +179,27 @@ class Image(cache.FileEntry):
         :raises CacheError: a file of the recipe is missing.
         :raises UnsupportedError: the recipe installs an environment of Spack, and there is no Spack.
         """
-        facts = (workshop.architecture, workshop.release, workshop.family)
-        key = key_of(workshop.recipes, name, *facts, workshop.source, workshop.extra_arguments)
-        builder = f"-{workshop.builder}" if workshop.builder else ""
-        path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}{builder}.sif"
-        super().__init__(name, path, workshop.architecture)
-        self.workshop = workshop
-        self.text = read_recipe(workshop.recipes, name)
-        directory = environment_of(workshop.recipes, self.text)
+        self.workshop, self.recipe = workshop, Recipe(workshop.recipes, name)
+        self.base = Image(workshop, self.recipe.base) if self.recipe.base else None
         #: Environment of Spack that the recipe installs; None for a recipe that installs none.
-        self.environment = (
-            _source(workshop.source, name).environment(directory, workshop.architecture) if directory else None
+        self.environment = self._environment(self.recipe.environment) if self.recipe.environment else None
+        simd = f"SIMD={architectures.portable_kernels(workshop.architecture)}"
+        #: Arguments of the recipe; :meth:`prepare` adds those that have to be built first.
+        self.arguments = self.recipe.taken([f"MPI={workshop.family}", simd, *workshop.extra_arguments])
+        self.key: str = cache.key_of(
+            (workshop.architecture, workshop.release, image_files.COMPRESSION),
+            (self.arguments, self.recipe.text, self.recipe.content()),
+            self.environment.key if self.environment else "",
+            self.base.key if self.base else "",
         )
-        #: Arguments of the recipe, which :meth:`prepare` sets.
-        self.arguments: List[str] = []
+        words = (name, workshop.release, workshop.architecture, self.key, workshop.builder)
+        super().__init__(name, workshop.images / f"{'-'.join(filter(None, words))}.sif", workshop.architecture)
+
+    def _environment(self, directory: Path) -> spack_packing.Environment:
+        if self.workshop.source is None:
+            name = self.recipe.name
+            raise CacheError(f"{name}.def installs an environment of Spack: give --spack, --target and --spack-cache")
+        return self.workshop.source.environment(directory, self.workshop.architecture)
 
     def prepare(self) -> None:
         """Provide the image that the recipe builds upon, or a mirror, and its jars or its environment.
@@ -167,23 +208,19 @@ class Image(cache.FileEntry):
         :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
         """
         shop = self.workshop
-        problem = not_for(shop.recipes, self.name, self.text, shop.architecture, shop.release, shop.family)
-        if problem:
-            raise UnsupportedError(f"no image: {problem}")
-        base, pinned = base_of(self.text), jar_list(shop.recipes, self.text)
-        self.arguments = taken(self.text, [f"MPI={shop.family}", _simd(shop.architecture), *shop.extra_arguments])
-        if is_bootstrapped(self.text):
+        self.recipe.require(shop.architecture, shop.release, shop.family)
+        if self.recipe.is_bootstrapped:
             machine.require_keyring()
-        if base:
-            self.arguments.append(f"BASE={Image(self.workshop, base).ensure()}")
+        if self.base:
+            self.arguments.append(f"BASE={self.base.ensure()}")
         else:
-            self.arguments += [f"RELEASE={self.workshop.release}"] if takes(self.text, "RELEASE") else []
-            if takes(self.text, "MIRROR"):
-                self.arguments.append(f"MIRROR={self.workshop.mirror or machine.mirror()}")
-        if pinned:
-            self.arguments.append(f"JARS={jars.Jars(pinned.parent.name, pinned, self.workshop.jars).ensure()}")
+            self.arguments += self.recipe.taken([f"RELEASE={shop.release}"])
+            if self.recipe.taken(["MIRROR"]):
+                self.arguments.append(f"MIRROR={shop.mirror or machine.mirror()}")
+        if self.recipe.jars:
+            jars = downloads.Jars(self.recipe.jars.parent.name, self.recipe.jars, shop.jars)
+            self.arguments.append(f"JARS={jars.ensure()}")
         if self.environment:
-            spack_packing.refuse_outside(self.environment)
             self.environment.ensure()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
@@ -192,29 +229,29 @@ class Image(cache.FileEntry):
         :raises CacheError: the command fails.
         """
         built, runtime = work / "image.sif", self.workshop.runtime
-        options, arguments = ["--fakeroot", *compression_options(runtime)], list(self.arguments)
+        options, arguments = ["--fakeroot", *image_files.compression_options(runtime)], list(self.arguments)
         if self.environment:
             archive = work / "environment.tar"
             spack_packing.pack(self.environment, archive)
             arguments.append(f"SPACK={archive}")
         for argument in arguments:
             options += ["--build-arg", argument]
-        if f"{PIP_DIRECTORY}/pip.conf" in self.text:
-            options += ["--bind", f"{pip_settings.copy(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
+        if f"{PIP_DIRECTORY}/pip.conf" in self.recipe.text:
+            options += ["--bind", f"{machine.copy_pip_settings(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
         # Paths in %files of a recipe are relative to the repository.
         self.run(
             [[runtime, "build", *options, str(built), str(self.workshop.recipes / f"{self.name}.def")]],
             cwd=self.workshop.recipes.parent,
-            env={**os.environ, **build_environment(runtime, work)},
+            env={**os.environ, **image_files.build_environment(runtime, work)},
         )
-        if any(machine.UNSIGNED in line for line in self.lines()):
+        if any(_UNSIGNED in line for line in self.lines()):
             raise CacheError(self.failed("its packages' signatures were not checked"))
         installed = {"spack": self.environment.facts()} if self.environment else {}
-        return built, {**self.known(built), **image_content.of_image(runtime, built), **installed}
+        return built, {**self.content_of(built), **image_files.content_of_image(runtime, built), **installed}
 
     def last_words(self) -> str:
         """Return the recipe's own error about its environment, if there is one; else the last error."""
-        errors = (line[len(_ERROR) :] for line in self.lines() if line.startswith(f"{_ERROR}the environment "))
+        errors = (line[len("error: ") :] for line in self.lines() if line.startswith(_ERROR))
         return next(errors, None) or super().last_words()
 
     def facts(self) -> Dict[str, Any]:
@@ -226,69 +263,21 @@ class Image(cache.FileEntry):
         installed = {"spack": record["spack"]} if self.environment else {}
         arguments = {"arguments": list(shop.extra_arguments)} if shop.extra_arguments else {}
         recipe = {"recipe": self.name, "release": shop.release, "mpi": shop.family}
-        return {**super().facts(), **image_content.known(record), **recipe, **arguments, **installed}
-
-
-def ready(path: Path, architecture: Optional[str] = None) -> Dict[str, Any]:
-    """Return path, digest and size of a site's own image; the size is None for an unpacked image.
-
-    :param architecture: architecture of the machines that are to run it; None for any.
-    :raises CacheError: the image does not exist, cannot be read, or is for another architecture.
-    """
-    try:
-        # The digest must be that of the file that the check runs, even if a link in its path is changed later.
-        path = path.resolve(strict=True)
-        image_architecture.require(path, architecture)
-        return {"bytes": None, **file_trees.facts_of(path, file_trees.known_digest_of(path))}
-    except FileNotFoundError:
-        raise CacheError(f"no image: {path}, which the site's extras name, does not exist") from None
-    except (OSError, RuntimeError) as error:  # the latter for a loop of links
-        raise CacheError(f"the image {path}, which the site's extras name, cannot be read: {error}") from None
-
-
-def deliver(get: Callable[[], Dict[str, Any]], link: Optional[Path]) -> None:
-    """Print the path of an image, link it, and write its facts beside the link.
-
-    :param get: function that returns the facts; see :func:`cache.deliver` for the errors that it may raise.
-    :param link: path of the link; None for an image that is no file.
-    """
-
-    def get_path() -> Path:
-        facts = get()
-        write_record(link, facts)
-        return Path(facts["path"])
-
-    cache.deliver(get_path, link)
-
-
-def write_record(link: Optional[Path], facts: Dict[str, Any]) -> None:
-    """Write the facts of an image beside the link to it.
-
-    :param link: path of the link; None for an image that is no file.
-    """
-    record = link.with_suffix(".json") if link else Path(contract.IMAGE_RECORD)
-    new = record.parent / f".{record.name}-{os.getpid()}"
-    new.write_text(json.dumps(facts, indent=1) + "\n")
-    new.replace(record)
+        return {**super().facts(), **image_files.known_content(record), **recipe, **arguments, **installed}
 
 
 def main() -> None:
     """Print the path of the image, or one error; the exit status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the image")
+    parser = cache.parser(__doc__, required=["link"])
     image = parser.add_mutually_exclusive_group(required=True)
     image.add_argument("--ready", type=Path, help="use this image, a file or a directory, for --architecture if given")
     image.add_argument("name", nargs="?", help="build the image of this recipe")
     recipe = parser.add_argument_group("for the image of a recipe")
-    options = [
-        recipe.add_argument("--recipes", type=Path, help="directory of the definition files"),
-        recipe.add_argument("--cache", type=Path, help="directory of the built images"),
-        recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with"),
-        recipe.add_argument("--runtime", help="command of the runtime that builds the image"),
-        recipe.add_argument("--architecture", help="architecture of the partition, as uname -m prints it"),
-        recipe.add_argument("--release", help="code name of the image's Debian"),
-        recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI"),
-    ]
+    recipe.add_argument("--recipes", type=Path, help="directory of the definition files")
+    recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with")
+    recipe.add_argument("--runtime", help="command of the runtime that builds the image")
+    recipe.add_argument("--release", help="code name of the image's Debian")
+    recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI")
     recipe.add_argument("--own", action="store_true", help="use no image that another version of the runtime built")
     recipe.add_argument("--argument", action="append", default=[], help="NAME=value, for recipes that use it")
     recipe.add_argument("--mirror", help="Debian mirror; by default that of this machine's apt")
@@ -298,22 +287,14 @@ def main() -> None:
     recipe.add_argument("--target", help="processor that the environment is compiled for, one of archspec's names")
     recipe.add_argument("--environment", type=Path, help="directory of an environment that replaces the recipe's")
     arguments = parser.parse_args()
-    missing = [option.option_strings[0] for option in options if getattr(arguments, option.dest) is None]
+    needed = ("recipes", "cache", "jar_cache", "runtime", "architecture", "release", "mpi")
+    missing = [f"--{name.replace('_', '-')}" for name in needed if getattr(arguments, name) is None]
     if arguments.name and missing:
         parser.error(f"the image of a recipe needs {', '.join(missing)}")
 
     def get() -> Dict[str, Any]:
         if arguments.ready:
-            return ready(arguments.ready, arguments.architecture)
-        directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
-        words = [
-            arguments.runtime,
-            arguments.architecture,
-            arguments.release,
-            arguments.mpi,
-            arguments.mirror,
-        ]
-        words += [builder_of(arguments.runtime) if arguments.own else ""]
+            return image_files.ready(arguments.ready, arguments.architecture)
         source = None
         if arguments.spack and arguments.target and arguments.spack_cache:
             source = spack_packing.Source(
@@ -323,9 +304,21 @@ def main() -> None:
                 arguments.spack_cache.resolve(),
                 arguments.environment,
             )
-        parts: List[Any] = [*directories, *words, source, arguments.argument]
-        entry = Image(Workshop(*parts), arguments.name)
+        workshop = Workshop(
+            arguments.recipes.resolve(),
+            arguments.cache,
+            arguments.jar_cache.resolve(),
+            arguments.runtime,
+            arguments.architecture,
+            arguments.release,
+            arguments.mpi,
+            arguments.mirror,
+            re.sub(r"[^\w.]+", "-", image_files.version_of(arguments.runtime)) if arguments.own else "",
+            source,
+            arguments.argument,
+        )
+        entry = Image(workshop, arguments.name)
         entry.ensure()
         return entry.facts()
 
-    deliver(get, arguments.link)
+    image_files.deliver(get, arguments.link)

@@ -4,43 +4,36 @@
         --cache ~/.cache/containercheck/images --link image.oci
     python3 checks/containercheck/node convert --load image.oci --runtime podman
 
-The first makes ``image.oci`` a link to an OCI archive of the same files and variables, reads it into the storage of the
+The first makes ``image.oci`` a link to an archive of the same files and variables, reads it into the storage of the
 runtime on this machine, and writes name, digests and sizes of both images beside the link (``image.json``). For a
 runtime of directories it makes a link to a directory. The second reads the archive into the storage of this node,
 unless that has it. Neither needs root: all files of an archive belong to root, as in most images.
 
 The variables are those of the image's environment as its own runtime sets it, for Charliecloud in ``/ch/environment``
-(ch-run(1), "--set-env"), for Enroot in ``/etc/environment`` (image-format.md). Archives are made by skopeo and umoci.
+(ch-run(1), "--set-env"), for Enroot in ``/etc/environment`` (image-format.md).
 
 Standard library only, Python 3.6 or newer.
 """
 
-import argparse
+import hashlib
+import io
 import json
 import os
+import platform
 import re
-import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple, Type
+from typing import Any, Dict, Sequence, Tuple, Type
 
-from containercheck.node import container_runtimes, contract, texts
-from containercheck.node.build import cache, file_trees, image_build, image_content
-from containercheck.node.build.cache import CacheError, UnsupportedError
-from containercheck.node.container_runtimes import (
-    ENGINE_ARCHIVE,
-    OCI,
-    OCI_ARCHIVE,
-    RUNTIMES,
-    SQUASHFS,
-    TREE,
-    Runtime,
-    Storage,
-)
+from containercheck.node import architectures, container_runtimes, contract, texts
+from containercheck.node.build import cache, file_trees, image_files
+from containercheck.node.build.cache import CacheError
+from containercheck.node.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime, Storage
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
-MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host")
+MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host", "etc", "ch")
 #: Files that ch-run replaces by its own.
 REPLACED = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")
 #: File with the variables of an image that is a directory.
@@ -52,22 +45,19 @@ _OF_THE_RUNTIME = re.compile(r"(PROMPT_COMMAND|PS1|PWD|OLDPWD|HOME|USER|TERM|LAN
 _PREFIXES = tuple({runtime.settings for runtime in RUNTIMES if runtime.settings})
 #: Directory that Apptainer adds to the LD_LIBRARY_PATH of every container.
 _LIBRARIES = f"/{container_runtimes.METADATA}/libs"
-#: Seconds that a step of a conversion may take, and that a container or a storage may take to print what it has.
+#: Seconds that a step of a conversion may take, and that a container or a storage may take for an answer.
 LIMIT, PATIENCE = 3600.0, 300.0
-#: Number of the way in which images are converted: before 2, they had what lay in the host's /var/tmp; before 3, the
-#: setuid programs of the image, which were root's on the host where root converted it.
-FORMAT = 3
-#: Name of an image in an OCI layout of our own.
-_TAG = "image"
+#: Number of the way in which images are converted: before 3, they had setuid programs of root.
+FORMAT = 4
 
 
 def variables_of(output: str) -> Dict[str, str]:
-    """Return the variables that an image sets, from what ``env -0`` prints in a container with a clean environment.
+    """Return the variables that an image sets, from the output of ``env -0`` in a container with a clean environment.
 
     >>> variables_of("PS1=$\\0PATH=/opt/bin:/bin\\0LD_LIBRARY_PATH=/.singularity.d/libs\\0APPTAINER_NAME=x.sif")
     {'PATH': '/opt/bin:/bin'}
     """
-    variables = {}
+    variables = {"PATH": PATH}
     for entry in output.split("\0"):
         name, _, value = entry.partition("=")
         if not name or _OF_THE_RUNTIME.match(name) or name.startswith(_PREFIXES):
@@ -76,10 +66,10 @@ def variables_of(output: str) -> Dict[str, str]:
             value = ":".join(directory for directory in value.split(":") if directory not in ("", _LIBRARIES))
         if value:
             variables[name] = value
-    return {"PATH": PATH, **variables} if "PATH" not in variables else variables
+    return variables
 
 
-class Converted(cache.Entry):
+class Converted(image_files.ImageEntry):
     """An image that was converted from a file.
 
     :param source: the file.
@@ -88,41 +78,22 @@ class Converted(cache.Entry):
     :param builder: command of a runtime that runs the file.
     """
 
-    kind, setting = "image cache", "image_cache"
-    lacking, instead = "image", ", or name a ready image in the site's extras, images"
     doing, done = "converting to", "converted"
     #: Suffix of the entry.
     suffix = ""
 
     def __init__(self, source: Path, facts: Dict[str, Any], directory: Path, builder: str) -> None:
-        """Find its place; :meth:`ensure` converts it."""
+        """Determine the path in the cache."""
         name = re.sub(r"[^a-z0-9.-]", "-", source.name.split(".")[0].split("-")[0].lower()) or "image"
-        super().__init__(f"{name}{self.suffix}", directory / f"{name}-{facts['sha256'][:12]}{self.suffix}")
-        self.source, self.source_facts = source, facts
-        self._builder = builder
-
-    def run(self, commands: List[List[str]], **options: Any) -> None:
-        """Run commands, each within its time.
-
-        :raises CacheError: one takes longer; see also :meth:`Entry.run`.
-        """
-        try:
-            super().run(commands, timeout=LIMIT, **options)
-        except subprocess.TimeoutExpired as error:
-            raise CacheError(self.failed(f"not done after {LIMIT:g} s: {' '.join(error.cmd)}")) from None
-
-    @property
-    def image_name(self) -> str:
-        """Return the name of the image in the storage of a runtime."""
-        stem = self.path.name[: -len(self.suffix)]
-        return f"localhost/containercheck/{stem[:-13]}:{stem[-12:]}"
+        super().__init__(name, directory / f"{name}-{facts['sha256'][:12]}-{FORMAT}{self.suffix}")
+        self.source, self.source_facts, self._builder = source, facts, builder
 
     def variables(self) -> Dict[str, str]:
         """Return the variables that the image sets.
 
         :raises CacheError: no container of it starts.
         """
-        words = [*image_content.inside(self._builder), "--cleanenv", "--no-home", str(self.source), "env", "-0"]
+        words = [*image_files.inside(self._builder), "--cleanenv", "--no-home", str(self.source), "env", "-0"]
         try:
             output = subprocess.run(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=PATIENCE
@@ -137,46 +108,10 @@ class Converted(cache.Entry):
         :raises CacheError: they cannot be read.
         """
         script = 'out=$1; shift; exec "$@" >"$out"'
-        self.run([["sh", "-c", script, "sh", str(path), *image_content.archiving(self._builder, self.source)]])
+        words = ["sh", "-c", script, "sh", str(path), *image_files.archiving(self._builder, self.source)]
+        self.run([words], timeout=LIMIT)
         with path.open("rb") as stream:
-            return {contract.CONTENT_BYTES: image_content.of_archive(stream), "format": FORMAT}
-
-    def facts(self) -> Dict[str, Any]:
-        """Return which image it is, and which it was made from, for the provenance of a check.
-
-        :raises CacheError: it is gone again.
-        """
-        record = self.read_record()
-        source = {name: self.source_facts[name] for name in ("path", "sha256", "bytes")}
-        known: Dict[str, Any] = {}
-        for name in ("recipe", "release", "mpi"):
-            known.update({name: self.source_facts[name]} if name in self.source_facts else {})
-        known.update(image_content.known(record))
-        return {**known, "path": str(self.path), "sha256": record["sha256"], "bytes": record["bytes"], "source": source}
-
-
-class Tree(Converted):
-    """An image that is a directory."""
-
-    suffix = ".tree"
-
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all that was made is there, and nothing else."""
-        return record.get("format") == FORMAT and file_trees.known_digest_of(self.path) == record["sha256"]
-
-    def facts(self) -> Dict[str, Any]:
-        """Return which image it is, and by what a node sees that it has not changed."""
-        return {**super().facts(), **file_trees.facts_of(self.path, self.read_record()["sha256"])}
-
-    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Unpack the file, with its variables; its size is that of its files.
-
-        :raises CacheError: it cannot be read.
-        """
-        tree, _ = self.unpack(work)
-        files, size = file_trees.content_of(tree)
-        digest = file_trees.digest_of_tree(tree, directories=False)
-        return tree, {"files": files, "bytes": size, "sha256": digest, "format": FORMAT}
+            return {contract.CONTENT_BYTES: image_files.bytes_of_archive(stream)}
 
     def unpack(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file, with its variables, and return the directory and the bytes of its files.
@@ -187,10 +122,10 @@ class Tree(Converted):
         content = self.archive(archive)
         tree.mkdir()
         # As root, tar would give the files of all modes, also setuid.
-        self.run([["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]])
-        for name in (*MOUNT_POINTS, Path(ENVIRONMENT).parent):
+        unpack = ["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]
+        self.run([unpack], timeout=LIMIT)
+        for name in MOUNT_POINTS:
             (tree / name).mkdir(exist_ok=True)
-        (tree / "etc").mkdir(exist_ok=True)
         for path in (tree / name for name in REPLACED):
             if not os.path.lexists(str(path)):
                 path.touch()
@@ -198,8 +133,32 @@ class Tree(Converted):
         (tree / ENVIRONMENT).write_text("".join(lines))
         return tree, content
 
+    def facts(self) -> Dict[str, Any]:
+        """Return the facts of the image and of its source, for the provenance of a check.
 
-class SquashFs(Tree):
+        :raises CacheError: the image has been removed.
+        """
+        source = {name: self.source_facts[name] for name in ("path", "sha256", "bytes")}
+        names = ("recipe", "release", "mpi")
+        recipe = {name: self.source_facts[name] for name in names if name in self.source_facts}
+        return {**recipe, **image_files.known_content(self.read_record()), **super().facts(), "source": source}
+
+
+class Tree(Converted):
+    """An image that is a directory; its size is that of its files."""
+
+    suffix = ".tree"
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file.
+
+        :raises CacheError: it cannot be read.
+        """
+        tree, _ = self.unpack(work)
+        return tree, self.content_of(tree)
+
+
+class SquashFs(Converted):
     """An image that is a file with a SquashFS file system, with its variables where Enroot looks for them."""
 
     suffix = ".sqsh"
@@ -212,79 +171,66 @@ class SquashFs(Tree):
         """
         tree, content = self.unpack(work)
         (tree / "etc" / "environment").write_text((tree / ENVIRONMENT).read_text())
-        made = work / f"image{self.suffix}"
-        self.run([["mksquashfs", str(tree), str(made), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]])
-        return made, {**cache.FileEntry.known(made), **content}
+        built = work / f"image{self.suffix}"
+        pack = ["mksquashfs", str(tree), str(built), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]
+        self.run([pack], timeout=LIMIT)
+        return built, {**self.content_of(built), **content}
 
 
-class Archive(Converted, cache.FileEntry):
-    """An image that is an OCI archive. Its digest is that of its manifest, as registries have it.
+class Archive(Converted):
+    """An image as ``docker save`` writes it, which all engines read (moby, image/spec/spec.md)."""
 
-    :cvar transport: format of the archive, by its name in skopeo.
-    """
+    suffix = ".engine.tar"
 
-    suffix, transport = ".oci", OCI_ARCHIVE
-
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the file is the one that was made."""
-        return record.get("format") == FORMAT and file_trees.known_digest_of(self.path) == record["file_sha256"]
+    @property
+    def image_name(self) -> str:
+        """Return the name of the image in the storage of a runtime."""
+        return f"localhost/containercheck/{self.name}:{self.source_facts['sha256'][:12]}"
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Make an OCI image of one layer, with its variables.
+        """Make an image of one layer, with its variables; its identifier is the digest of its configuration.
 
-        :raises CacheError: skopeo or umoci fails.
-        :raises UnsupportedError: one of them is not on the PATH.
+        :raises CacheError: the file cannot be read.
         """
-        for tool in ("skopeo", "umoci"):
-            if shutil.which(tool) is None:
-                raise UnsupportedError(f"no {self.lacking}: {self.name} is made by {tool}, which is not on the PATH")
-        archive, layout, made = work / "files.tar", work / "layout", work / "image.oci"
-        content = self.archive(archive)
-        copy = ["skopeo", "--insecure-policy", "--tmpdir", str(work), "copy", "--quiet"]
-        settings = [f"--config.env={name}={value}" for name, value in sorted(self.variables().items())]
-        self.run(
-            [
-                [*copy, f"tarball:{archive}", f"oci:{layout}:{_TAG}"],
-                ["umoci", "config", f"--image={layout}:{_TAG}", "--config.workingdir=/", *settings],
-                [*copy, f"oci:{layout}:{_TAG}", f"{self.transport}:{made}:{self.image_name}"],
-            ]
-        )
-        digest, identifier = digests_of(layout)
-        known = self.known(made)
-        digests = {"file_sha256": known["sha256"], "sha256": digest, "id": identifier}
-        return made, {"bytes": known["bytes"], **content, **digests}
+        layer, built = work / "layer.tar", work / "image.tar"
+        content = self.archive(layer)
+        architecture = image_files.read_architecture(self.source) or platform.machine()
+        configuration = {
+            "architecture": architectures.engine_name(architecture),
+            "os": "linux",
+            "config": {
+                "Env": [f"{name}={value}" for name, value in sorted(self.variables().items())],
+                "WorkingDir": "/",
+            },
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{file_trees.digest_of(layer)}"]},
+        }
+        text = json.dumps(configuration, sort_keys=True).encode()
+        identifier = hashlib.sha256(text).hexdigest()
+        manifest = [{"Config": f"{identifier}.json", "RepoTags": [self.image_name], "Layers": [layer.name]}]
+        with tarfile.open(str(built), "w", format=tarfile.GNU_FORMAT) as archive, layer.open("rb") as stream:
+            for name, data in ((f"{identifier}.json", text), ("manifest.json", json.dumps(manifest).encode())):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+            entry = tarfile.TarInfo(layer.name)
+            entry.size = layer.stat().st_size
+            archive.addfile(entry, stream)
+        return built, {**self.content_of(built), **content, "id": identifier}
 
     def facts(self) -> Dict[str, Any]:
-        """Return which image it is: its name in the storage of a runtime, and there its identifier."""
+        """Return the facts of the image, with its name in the storage of a runtime, and there its identifier."""
         return {**super().facts(), "path": self.image_name, "id": self.read_record()["id"], "archive": str(self.path)}
 
 
-class EngineArchive(Archive):
-    """The same image as ``docker save`` writes it: its identifier is the same, that of the image's configuration."""
-
-    suffix, transport = ".engine.tar", ENGINE_ARCHIVE
-
-
 def kind_for(runtime: Runtime) -> Type[Converted]:
-    """Return what an image has to become for a runtime.
+    """Return the kind of image that a runtime needs.
 
-    :raises CacheError: nothing, the runtime runs image files.
+    :raises CacheError: the runtime runs image files.
     """
-    if runtime.storage and runtime.storage.archive == ENGINE_ARCHIVE:
-        return EngineArchive
-    kinds = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
+    kinds: Dict[str, Type[Converted]] = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
     if runtime.form not in kinds:
         raise CacheError(f"{runtime.command} runs image files as they are")
     return kinds[runtime.form]
-
-
-def digests_of(layout: Path) -> Tuple[str, str]:
-    """Return the digests of the manifest and of the configuration of our image in an OCI layout, without algorithm."""
-    index = json.loads((layout / "index.json").read_text())
-    tag = "org.opencontainers.image.ref.name"
-    digest = next(entry["digest"] for entry in index["manifests"] if entry.get("annotations", {}).get(tag) == _TAG)
-    manifest = json.loads((layout / "blobs" / digest.replace(":", "/")).read_text())
-    return digest.partition(":")[2], manifest["config"]["digest"].partition(":")[2]
 
 
 def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
@@ -302,59 +248,59 @@ def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
     if _has(storage, typed, facts):
         return
     values = {"archive": facts["archive"], "name": name, "reference": name[len(storage.loaded) :]}
-    lines = []
+    output, status = "", 0
     for words in filter(None, (storage.load, storage.finish)):
         call = [typed, *(word.format(**values) for word in words[1:])]
         try:
-            process = subprocess.run(
-                call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT
-            )
+            status, printed = _call(call, LIMIT)
         except OSError as error:
             raise CacheError(f"{name} cannot be loaded: {call[0]}: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise CacheError(f"{name} cannot be loaded: {call[0]} was not done after {LIMIT:g} s") from None
-        lines += os.fsdecode(process.stdout).split("\n")
-        if process.returncode != 0:
+        output += printed
+        if status != 0:
             break
-    if process.returncode != 0 or not _has(storage, typed, facts):
-        why = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
-        raise CacheError(f"{runtime.command} does not load {name} on {os.uname().nodename}: {why}")
+    if status != 0 or not _has(storage, typed, facts):
+        reason = next((line for line in reversed(output.split("\n")) if line.strip()), "it printed nothing")
+        raise CacheError(f"{runtime.command} does not load {name} on {os.uname().nodename}: {reason}")
 
 
 def _has(storage: Storage, command: str, facts: Dict[str, Any]) -> bool:
-    """Tell whether a storage has an image of ours: of one that lists what it has, by name and tag.
+    """Tell whether a storage has an image of this library: if it lists its images, by name and tag.
 
     The tag is the beginning of the digest of the file that it was made from.
     """
-    look = (command, *storage.look[1:])
-    if not storage.lists_digests:
-        return _printed((*look, facts["path"])).strip().rpartition(":")[2] == facts["id"]
-    name, _, tag = facts["path"].rpartition(":")
-    return any(line.split()[:2] == [name, tag] for line in _printed(look).splitlines())
-
-
-def _printed(words: Sequence[str]) -> str:
+    words = (command, *storage.look[1:], *(() if storage.lists_digests else (facts["path"],)))
     try:
-        process = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE
-        )
+        status, output = _call(words, PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return os.fsdecode(process.stdout) if process.returncode == 0 else ""
+        return False
+    if status != 0:
+        return False
+    if not storage.lists_digests:
+        return output.strip().rpartition(":")[2] == facts["id"]
+    name, _, tag = facts["path"].rpartition(":")
+    return any(line.split()[:2] == [name, tag] for line in output.splitlines())
+
+
+def _call(words: Sequence[str], limit: float) -> Tuple[int, str]:
+    """Return exit status and output of a command."""
+    process = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit
+    )
+    return process.returncode, os.fsdecode(process.stdout)
 
 
 def main() -> None:
     """Print the image, or one error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--source", type=Path, help="link to the image file, with its record beside it")
-    what.add_argument("--load", type=Path, help="link to an archive, with its record beside it")
+    parser = cache.parser(__doc__, required=[])
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--source", type=Path, help="link to the image file, with its record beside it")
+    kind.add_argument("--load", type=Path, help="link to an archive, with its record beside it")
     parser.add_argument("--runtime", required=True, help="command of the runtime that the image is for")
     parser.add_argument("--way", default="", help="how the runtime is to run the image, where it has several ways")
     parser.add_argument("--command", default="", help="the runtime as it is typed, if that is not its usual command")
     parser.add_argument("--builder", help="command of a runtime that runs the image file")
-    parser.add_argument("--cache", type=Path, help="directory of the images")
-    parser.add_argument("--link", type=Path, help="make this a symbolic link to the image")
     parser.add_argument("--no-load", action="store_true", help="load it into no storage: each node does that")
     arguments = parser.parse_args()
     runtime = container_runtimes.by_command(arguments.runtime).in_way(arguments.way)
@@ -365,31 +311,19 @@ def main() -> None:
             Path(contract.UNPREPARED).touch()
             sys.exit(f"error: {texts.sanitized(str(error))}")
         return
-    missing = [name for name in ("builder", "cache", "link") if getattr(arguments, name) is None]
-    if missing:
-        parser.error(f"a conversion needs {', '.join(f'--{name}' for name in missing)}")
+    if not (arguments.builder and arguments.cache and arguments.link):
+        parser.error("a conversion needs --builder, --cache and --link")
 
     def get() -> Dict[str, Any]:
         facts = json.loads(arguments.source.with_suffix(".json").read_text())
-        source = arguments.source.resolve()
-        entry = kind_for(runtime)(source, facts, arguments.cache.resolve(), arguments.builder)
+        entry = kind_for(runtime)(arguments.source.resolve(), facts, arguments.cache, arguments.builder)
         entry.ensure()
         converted = entry.facts()
         if runtime.storage:
             converted["path"] = runtime.storage.loaded_name(converted["path"])
-        if runtime.form == OCI and not arguments.no_load:
-            load(runtime, converted, arguments.command)
+            if not arguments.no_load:
+                load(runtime, converted, arguments.command)
+            Path(contract.image_name_file(str(arguments.link))).write_text(converted["path"] + "\n")
         return converted
 
-    def deliver_path() -> Path:
-        facts = get()
-        image_build.write_record(arguments.link, facts)
-        if runtime.form == OCI:
-            Path(contract.image_name_file(str(arguments.link))).write_text(facts["path"] + "\n")
-        return Path(facts.get("archive", facts["path"]))
-
-    cache.deliver(deliver_path, arguments.link)
-
-
-if __name__ == "__main__":
-    main()
+    image_files.deliver(get, arguments.link)

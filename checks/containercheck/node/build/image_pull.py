@@ -1,33 +1,32 @@
 """Gets an image from a registry, once, by its digest: into the cache, or to where the runtime keeps its images.
 
-    python3 checks/containercheck pull --runtime apptainer --cache ~/.cache/containercheck/images --link image.sif \\
-        docker://registry.example.org/hpcc@sha256:0d73a23f...
-    python3 checks/containercheck pull --runtime sarus --cache ~/.cache/containercheck/images \\
+    python3 checks/containercheck/node pull --runtime apptainer --cache ~/.cache/containercheck/images \\
+        --link image.sif docker://registry.example.org/hpcc@sha256:0d73a23f...
+    python3 checks/containercheck/node pull --runtime sarus --cache ~/.cache/containercheck/images \\
         registry.example.org/hpcc@sha256:0d73a23f...
 
-Of an image that is a file it makes a link; some runtimes keep theirs themselves, and what they call it is left in
-``contract.IMAGE_ID``. Which one it is stands in ``contract.IMAGE_RECORD``. Whatever a tag leads to
-tomorrow, it stays that image; and a job with many ranks pulls nothing. Who may pull, and through which proxy, the
-runtime's own settings say.
+Of an image that is a file it makes a link. Some runtimes keep their images themselves; then the name that the runtime
+gives the image is written into ``contract.IMAGE_ID``. The facts of the image are written into
+``contract.IMAGE_RECORD``. The image stays the same, even if a tag leads to another one tomorrow; and a job with many
+ranks pulls nothing. Credentials and proxies are the runtime's own settings.
 
 Standard library only, Python 3.6 or newer.
 """
 
-import argparse
 import platform
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract, texts
-from containercheck.node.build import cache, image_architecture, image_build, image_content
+from containercheck.node.build import cache, image_files
 from containercheck.node.build.cache import CacheError, UnsupportedError
 from containercheck.node.container_runtimes import DEFAULT_REGISTRY, REGISTRY_SCHEME, Runtime
 
-#: Seconds that a pull may take, and that a runtime may take to say which images it has.
+#: Seconds that a pull may take, and that a runtime may take to list its images.
 LIMIT, PATIENCE = 1800.0, 60.0
-#: By what images are named whose digest the runtime compares, and what leads to a file, whose digest we compare.
+#: Schemes of images whose digest the runtime compares, and of files, whose digest is compared here.
 _VERIFIED, _FILES = (REGISTRY_SCHEME, "oras"), ("https", "http")
 _PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
@@ -45,45 +44,34 @@ def registry_of(reference: str) -> str:
     return host if named or scheme not in ("", REGISTRY_SCHEME) else DEFAULT_REGISTRY
 
 
-class OfRegistry(cache.Entry):
+class OfRegistry(image_files.ImageEntry):
     """An image of a registry.
 
-    :param name: what it is called in messages and logs.
-    :param path: its place.
     :param reference: its name in the registry.
-    :param limit: seconds that the pull may take.
     """
 
-    kind, setting = "image cache", "image_cache"
-    lacking, instead = "image", ", or name an image file in the site's extras, images"
+    instead = ", or name an image file in the site's extras, images"
     doing, done = "pulling", "pulled"
 
-    def __init__(self, name: str, path: Path, reference: str, limit: float) -> None:
-        """Nothing is pulled before :meth:`ensure`."""
+    def __init__(self, name: str, path: Path, reference: str) -> None:
+        """Determine the path in the cache."""
         super().__init__(name, path)
-        self.reference, self.limit = reference, limit
         self.shown = texts.without_credentials(reference)
 
-    def pull(self, command: List[str]) -> None:
-        """Run the runtime's own command.
-
-        :raises CacheError: the registry does not answer, does not have it, or does not give it.
-        """
-        try:
-            self.run([command], timeout=self.limit)
-        except subprocess.TimeoutExpired:
-            raise CacheError(self.failed(f"{command[0]} was not done after {self.limit:g} s")) from None
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether it is the image of this very reference: its path has a part of the digest only."""
+        return bool(record["reference"] == self.shown) and super().intact(record)
 
     def unreached(self) -> str:
         """Return nothing: the message below names the registry, and proxies for packages are no help."""
         return ""
 
-    def failed(self, why: str) -> str:
-        """Say in one line which image cannot be had from where, and why."""
-        return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {why} (log: {self.log})"
+    def failed(self, reason: str) -> str:
+        """Return the message of a failed pull, in one line, with the image and the registry."""
+        return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {reason} (log: {self.log})"
 
 
-class Pulled(OfRegistry, cache.FileEntry):
+class Pulled(OfRegistry):
     """An image that is a file.
 
     :param directory: of the cache.
@@ -92,68 +80,60 @@ class Pulled(OfRegistry, cache.FileEntry):
         has one digest for the images of all architectures.
     """
 
-    def __init__(
-        self, reference: str, directory: Path, runtime: str, limit: float = LIMIT, wanted: Optional[str] = None
-    ) -> None:
-        """Find its place in the cache.
+    def __init__(self, reference: str, directory: Path, runtime: str, wanted: Optional[str] = None) -> None:
+        """Determine the path in the cache.
 
-        :raises CacheError: it is not pinned.
+        :raises CacheError: the reference is not pinned.
         """
         match = re.fullmatch(r"(?P<address>(?P<scheme>\w+)://\S+?)" + _PIN, reference)
         if not match:
             raise CacheError(_unpinned(reference))
         if match["scheme"] not in (*_VERIFIED, *_FILES):
-            known = ", ".join(f"{scheme}://" for scheme in (*_VERIFIED, *_FILES))
+            schemes = ", ".join(f"{scheme}://" for scheme in (*_VERIFIED, *_FILES))
             shown = texts.without_credentials(reference)
-            raise CacheError(f"the image {shown} cannot be checked for its digest: name one by {known}")
+            raise CacheError(f"the image {shown} cannot be checked for its digest: name one by {schemes}")
         self.digest, self.is_file = match["digest"], match["scheme"] in _FILES
         self.address = match["address"] if self.is_file else reference
-        name = re.sub(r"[^\w.-]", "_", texts.without_credentials(match["address"]).split("/")[-1])
-        place = "-".join(filter(None, (name, wanted, match["digest"][:12])))
-        super().__init__(name, directory / f"{place}.sif", reference, limit)
+        name = image_files.file_name(texts.without_credentials(match["address"]).split("/")[-1])
+        words = "-".join(filter(None, (name, wanted, match["digest"][:12])))
+        super().__init__(name, directory / f"{words}.sif", reference)
         self.runtime, self.wanted = runtime, wanted
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Pull it.
 
-        :raises CacheError: see :meth:`pull`.
+        :raises CacheError: the registry does not answer, or does not give it.
         """
         pulled = work / "image.sif"
-        self.pull([self.runtime, "pull", str(pulled), self.address])
-        known = self.known(pulled)
-        # Of a file from a web server nobody else compares it.
-        if self.is_file and known["sha256"] != self.digest:
-            raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {known['sha256']}"))
-        image_architecture.require(pulled, self.wanted, self.shown)
-        return pulled, {**known, **image_content.of_image(self.runtime, pulled), "reference": self.shown}
-
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether it is what was pulled, for this very reference: its place has a part of the digest only."""
-        return record["reference"] == self.shown and super().intact(record)
+        self.run([[self.runtime, "pull", str(pulled), self.address]], timeout=LIMIT)
+        content = self.content_of(pulled)
+        # A web server does not compare it.
+        if self.is_file and content["sha256"] != self.digest:
+            raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {content['sha256']}"))
+        image_files.require_architecture(pulled, self.wanted, self.shown)
+        return pulled, {**content, **image_files.content_of_image(self.runtime, pulled), "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
-        """Return which image it is, for a check's provenance; it must be there.
+        """Return the facts of the image, for a check's provenance; it must be in the cache.
 
-        :raises CacheError: it is gone again.
+        :raises CacheError: it has been removed.
         """
-        return {**super().facts(), **image_content.known(self.read_record()), "reference": self.shown}
+        return {**super().facts(), **image_files.known_content(self.read_record()), "reference": self.shown}
 
 
 class Kept(OfRegistry):
-    """An image that the runtime keeps; in the cache there is only the record of what it calls it.
+    """An image that the runtime keeps; the cache has only a record with the runtime's name of it.
 
-    Where a tag will do, the image that it leads to when it is first asked for is the one that runs, by its identifier.
+    Where the runtime takes tags, the image that the tag leads to at the first pull is the one that runs.
 
     :param directory: of the cache.
     :param runtime: one that keeps images.
     """
 
-    needed_space = 0
+    def __init__(self, reference: str, directory: Path, runtime: Runtime) -> None:
+        """Determine the path of the record.
 
-    def __init__(self, reference: str, directory: Path, runtime: Runtime, limit: float = LIMIT) -> None:
-        """Find the place of its record.
-
-        :raises CacheError: it is not pinned.
+        :raises CacheError: the reference is not pinned.
         """
         if not runtime.storage:
             raise CacheError(f"{runtime.name} keeps no images of its own: name a file")
@@ -162,19 +142,20 @@ class Kept(OfRegistry):
             raise CacheError(_unpinned(reference))
         self.digest, self.storage = match["digest"], runtime.storage
         self.called = self.storage.name.format(name=reference)
-        name = re.sub(r"[^\w.-]", "_", match["name"])
-        # It pulls the image for the machine that it is on.
-        path = directory / f"{runtime.command}-{name}-{platform.machine()}-{(self.digest or 'tag')[:12]}"
-        super().__init__(name, path, reference, limit)
+        name = image_files.file_name(match["name"])
+        # The runtime pulls the image for the machine that it is on.
+        words = (name, runtime.command, platform.machine(), (self.digest or "tag")[:12])
+        super().__init__(name, directory / "-".join(words), reference)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the runtime has it still."""
-        return record["reference"] == self.shown and self.identifier() == record["id"]
+        """Tell whether the runtime still has it."""
+        return bool(record["reference"] == self.shown) and self.identifier() == record["id"]
 
     def identifier(self) -> Optional[str]:
-        """Return what the runtime calls it; None where it does not have it.
+        """Return the runtime's identifier of the image; None where it does not have it.
 
-        :raises CacheError: it does not say.
+        :raises UnsupportedError: the runtime is not on the PATH.
+        :raises CacheError: it does not answer.
         """
         look = self.storage.look
         command = look if self.storage.lists_digests else (*look, self.called)
@@ -197,11 +178,11 @@ class Kept(OfRegistry):
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Pull it, where the runtime does not have it.
 
-        :raises CacheError: see :meth:`pull`.
+        :raises CacheError: the registry does not answer, or does not give it.
         """
         identifier = self.identifier()
         if identifier is None:
-            self.pull([*self.storage.pull, self.called])
+            self.run([[*self.storage.pull, self.called]], timeout=LIMIT)
             identifier = self.identifier()
         if identifier is None:
             # Shifter ends with 0 then too.
@@ -209,12 +190,12 @@ class Kept(OfRegistry):
         return self.path, {"bytes": 0, "id": identifier, "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
-        """Return which image it is, for a check's provenance; it must be there.
+        """Return the facts of the image, for a check's provenance; it must be there.
 
-        :raises CacheError: it is gone again.
+        :raises CacheError: it has been removed.
         """
-        known = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.shown}
-        return {**known, "id": self.read_record()["id"]}
+        name = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.shown}
+        return {**name, "id": self.read_record()["id"]}
 
 
 def _unpinned(reference: str) -> str:
@@ -223,27 +204,21 @@ def _unpinned(reference: str) -> str:
 
 def main() -> None:
     """Print the path or the name of the image, or one error and exit status 1."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cache.parser(__doc__, required=["cache"])
     parser.add_argument("--runtime", required=True, help="command of the container runtime")
-    parser.add_argument("--cache", type=Path, required=True, help="directory of the images")
-    parser.add_argument("--link", type=Path, default=Path("image.sif"), help="make this a symbolic link to the image")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="give up after so many seconds (%(default)g)")
-    parser.add_argument("--architecture", help="of the machines that are to run it, as uname -m says it")
     parser.add_argument("reference", help="address@sha256:digest")
     arguments = parser.parse_args()
-    runtime, directory = container_runtimes.by_command(arguments.runtime), arguments.cache.resolve()
-    kept = runtime.storage is not None
+    runtime = container_runtimes.by_command(arguments.runtime)
+    parts = (arguments.reference, arguments.cache)
 
     def get() -> Dict[str, Any]:
-        image = (
-            Kept(arguments.reference, directory, runtime, arguments.limit)
-            if kept
-            else Pulled(arguments.reference, directory, arguments.runtime, arguments.limit, arguments.architecture)
-        )
-        image.ensure()
-        facts = image.facts()
-        if kept:
-            Path(contract.IMAGE_ID).write_text(facts["id"] + "\n")
-        return facts
+        if runtime.storage is None:
+            image = Pulled(*parts, arguments.runtime, arguments.architecture)
+            image.ensure()
+            return image.facts()
+        kept = Kept(*parts, runtime)
+        kept.ensure()
+        Path(contract.IMAGE_ID).write_text(kept.facts()["id"] + "\n")
+        return kept.facts()
 
-    image_build.deliver(get, None if kept else arguments.link)
+    image_files.deliver(get, None if runtime.storage else arguments.link or Path("image.sif"))

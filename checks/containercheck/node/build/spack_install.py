@@ -1,6 +1,6 @@
 """Installs an environment of Spack into a cache.
 
-    python3 checks/containercheck spack --environment spack-envs/hpcg --site /site/spack.yaml \\
+    python3 checks/containercheck/node spack --environment spack-envs/hpcg --site /site/spack.yaml \\
         --target skylake_avx512 --architecture x86_64 --cache ~/.cache/containercheck/spacks --link spack hpcg
 
 makes ``spack`` a link to the installed environment, and prints its path. Beside its ``spack.yaml`` lie the two files
@@ -8,24 +8,21 @@ that this includes: ``site.yaml``, the site's (its compilers and its MPI as exte
 upstreams), and ``partition.yaml``, which this program writes: the target that everything is compiled for, and the tree
 that all environments of the cache are installed into. The programs are in ``.spack-env/view/bin``.
 
-The lock file is a cache entry of its own, so that a failed installation goes on from the concretised environment. The
-key of both is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
+The key is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
 counts at the time of concretisation.
 
 Standard library only, Python 3.6 or newer.
 """
 
-import argparse
-import hashlib
 import json
 import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from containercheck.node import contract
-from containercheck.node.build import build_logs, cache, file_trees, ownership, spack_lock, tools
+from containercheck.node.build import cache, file_trees
 from containercheck.node.build.cache import CacheError, UnsupportedError
 
 #: Names of the environment's own file, of its lock file, and of the files that it includes.
@@ -34,12 +31,21 @@ NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partitio
 _RECEIPT = Path(".spack", "spec.json")
 #: Beginnings of a line of Spack's output that say nothing.
 _NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
-#: Lines that Spack quotes from a build's output (its older installer with line numbers).
+#: Lines that Spack quotes from a build's output (its older installer with line numbers); last line of an exception of
+#: Spack's, such as for a source that cannot be fetched; errors of Spack itself.
 _QUOTED = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)")
-#: Errors of Spack itself.
-_ERROR = re.compile(r"^(?:==> )?Error: (.*)")
-#: Last line of an exception of Spack's, such as for a source that cannot be fetched.
 _EXCEPTION = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
+_ERROR = re.compile(r"^(?:==> )?Error: (.*)")
+#: Parts of lines that say more than the first error does, the most informative one first.
+_TELLING = (
+    "is not compatible with this machine",
+    "contains unknown targets",
+    "No version exists that satisfies",
+    "does not exist",
+    "Timed out waiting for a",
+)
+#: Types of dependencies that a program needs at run time.
+_RUN_TIME = {"link", "run"}
 
 
 class Parts(NamedTuple):
@@ -79,143 +85,86 @@ class Parts(NamedTuple):
         return texts
 
 
-class SpackLogged(build_logs.Logged):
-    """An entry of the cache of Spack's environments, with a log of Spack: a lock file or an installed environment."""
-
-    kind, setting = "cache of Spack's environments", "spack_cache"
-    #: Parts of lines that say more than the first error does, the most informative one first.
-    telling: Tuple[str, ...] = ()
-
-    def failed(self, why: str) -> str:
-        """Return the message of a failed command of Spack, in two lines."""
-        return f"{self.doing} {self.name} failed: {why}\nthe whole log: {self.log}"
-
-    def last_words(self) -> str:
-        """Return the line of Spack's output that says what is wrong."""
-        lines = self.lines()
-        for text in self.telling:
-            for number, line in enumerate(lines):
-                if text in line:
-                    following = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
-                    return f"{_NOISE.sub('', line).strip()} {following}".strip()
-        quoted, exceptions, errors = (
-            [match.group(1).strip() for match in map(pattern.match, lines) if match]
-            for pattern in (_QUOTED, _EXCEPTION, _ERROR)
-        )
-        build_errors = [line for line in quoted if re.search(r"\berror\b", line, re.IGNORECASE)]
-        candidates = build_errors[:1] or quoted[-1:] or exceptions[-1:] or errors[:1]
-        return candidates[0] if candidates else super().last_words()
-
-
-class Lock(SpackLogged, cache.FileEntry):
-    """The lock file of an environment on a machine: each package with its version, options and dependencies.
+class Environment(cache.Entry):
+    """An installed environment, with its lock file.
 
     :param directory: directory of the cache.
+    :param packed: whether the environment is for an image, which has no libraries of the site's own.
     """
 
-    doing, done = "concretising", "concretised"
-    needed_space = 64 << 20
-    telling = (
-        "is not compatible with this machine",
-        "contains unknown targets",
-        "No version exists that satisfies",
-        "does not exist",
-    )
+    kind, setting = "cache of Spack's environments", "spack_cache"
+    doing, done, broken = "installing", "installed", "not complete"
 
-    def __init__(self, name: str, parts: Parts, directory: Path, architecture: str) -> None:
+    def __init__(self, name: str, parts: Parts, directory: Path, architecture: str, packed: bool = False) -> None:
         """Determine the path in the cache.
 
         :raises CacheError: a file cannot be read, or Spack does not run.
         :raises UnsupportedError: there is no Spack.
         """
-        self.parts, self.texts = parts, parts.texts(directory / "tree")
-        facts = [sorted(self.texts.items()), tools.version_of("Spack", parts.command, name)]
-        self.key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
-        super().__init__(name, directory / f"{name}-{parts.target}-{self.key}.lock", architecture)
-
-    def move(self, directory: Path) -> None:
-        """Use another cache, whose tree gives the lock another key."""
-        self.__init__(self.name, self.parts, directory, self.architecture)  # type: ignore[misc]
-
-    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Concretise the environment.
-
-        :raises CacheError: Spack fails, or chooses another processor.
-        """
-        write(work, self.texts)
-        self.run([spack(self.parts.command, work, "concretize")], env=_environment())
-        for name, target in spack_lock.targets(read(work / LOCK)).items():
-            # A package's own 'require' replaces the one for all packages.
-            if target != self.parts.target:
-                why = f"{name} would be for {target}, not {self.parts.target}"
-                raise CacheError(self.failed(f"{why}: say 'prefer' where the site's Spack file says 'require' of it"))
-        return work / LOCK, self.known(work / LOCK)
-
-
-class Environment(SpackLogged, cache.Entry):
-    """An installed environment, with its lock file."""
-
-    broken = "not complete"
-    doing, done = "installing", "installed"
-    #: A compiler among the packages needs many times that; the site's tree may lie elsewhere.
-    needed_space = 4 << 30
-    telling = ("Timed out waiting for a",)
-
-    def __init__(self, name: str, lock: Lock) -> None:
-        """Determine the path in the cache, beside the lock file."""
-        super().__init__(name, lock.path.parent / lock.path.stem, lock.architecture)
-        self.lock = lock
-
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all installed packages are still there, which Spack does not check."""
-        # Packages that the site has installed elsewhere, for its users to build upon, are not checked.
-        ownership.require_below(self.path.parent, (Path(prefix) / _RECEIPT for prefix in record["prefixes"]))
-        return self.path.is_dir() and not any(map(_is_gone, record["prefixes"]))
+        super().__init__(name, directory / name, architecture)
+        self.parts, self._packed = parts, packed
+        self.move(directory)
 
     def move(self, directory: Path) -> None:
         """Use another cache, whose tree gives the environment another key."""
-        self.lock.move(directory)
-        self.path = directory / self.lock.path.stem
+        self.texts = self.parts.texts(directory / "tree")
+        self.key = cache.key_of(sorted(self.texts.items()), cache.version_of("Spack", self.parts.command, self.name))
+        self.path = directory / f"{self.name}-{self.parts.target}-{self.key}"
 
-    def prepare(self) -> None:
-        """Provide the lock file.
-
-        :raises CacheError: Spack fails.
-        """
-        self.lock.ensure()
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether all installed packages are still there, which Spack does not check."""
+        receipts = [Path(prefix) / _RECEIPT for prefix in record["prefixes"]]
+        # Packages that the site has installed elsewhere, for its users to build upon, are not checked.
+        file_trees.require_all(self.path.parent, receipts)
+        return self.path.is_dir() and all(receipt.is_file() for receipt in receipts)
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Install the environment at its final path, because the view has that path in it.
+        """Concretise and install the environment at its final path, because the view has that path in it.
 
-        :raises CacheError: Spack fails.
+        :raises CacheError: Spack fails, or chooses another processor.
         """
         self.path.mkdir()
-        try:
-            write(self.path, {**self.lock.texts, LOCK: self.lock.path.read_text()})
-            install = self._spack("install", "--only-concrete", "--fail-fast")
-            self.run([install], env=_environment())
-            if any(map(_is_gone, self.prefixes().values())):
-                # Spack takes packages that were removed by hand for installed until a reindex, and never adds them to
-                # an existing view again.
-                file_trees.remove(self.path / contract.SPACK_VIEW)
-                self.run([self._spack("reindex"), install], env=_environment())
-            prefixes = sorted(self.prefixes().values())
-        except BaseException:
-            file_trees.remove(self.path)
-            raise
-        return self.path, {
-            "bytes": sum(file_trees.content_of(Path(prefix))[1] for prefix in prefixes),
-            "prefixes": prefixes,
-        }
+        self.concretise()
+        if self._packed:
+            # Before it is installed, which may take hours.
+            self.refuse_outside()
+        install = self._spack("install", "--only-concrete", "--fail-fast")
+        self.run([install], env=_environment())
+        if not all((Path(prefix) / _RECEIPT).is_file() for prefix in self.prefixes().values()):
+            # Until a reindex, Spack takes packages that were removed, by hand or by cleaning, for installed; and it
+            # never adds them to an existing view again.
+            file_trees.remove(self.path / contract.SPACK_VIEW)
+            self.run([self._spack("reindex"), install], env=_environment())
+        prefixes = sorted(self.prefixes().values())
+        return self.path, {"bytes": sum(file_trees.size_of(Path(path)) for path in prefixes), "prefixes": prefixes}
+
+    def concretise(self) -> None:
+        """Write the environment's files and its lock file: each package with version, options and dependencies.
+
+        :raises CacheError: Spack fails, or chooses another processor.
+        """
+        for name, text in self.texts.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_text(text)
+        self.run([self._spack("concretize")], env=_environment())
+        for package in roots(self.locked()).values():
+            # Generic processors are names, those of a vendor dictionaries.
+            target = package["arch"]["target"]
+            target = target if isinstance(target, str) else target["name"]
+            # A package's own 'require' replaces the one for all packages.
+            if target != self.parts.target:
+                reason = f"{package['name']} would be for {target}, not {self.parts.target}"
+                advice = "write 'prefer' where the site's Spack file has 'require' for it"
+                raise CacheError(self.failed(f"{reason}: {advice}"))
 
     def facts(self) -> Dict[str, Any]:
         """Return the packages that the environment names, with version and hash, the target, and the lock's SHA-256.
 
         :raises CacheError: the environment has been removed.
         """
-        packages = spack_lock.roots(self.locked()).items()
+        packages = roots(self.locked()).items()
         specs = sorted(f"{package['name']}@{package['version']}/{digest[:7]}" for digest, package in packages)
-        return {"specs": specs, "target": self.lock.parts.target, "lock": self.lock.facts()["sha256"]}
+        return {"specs": specs, "target": self.parts.target, "lock": file_trees.digest_of(self.path / LOCK)}
 
     def prefixes(self) -> Dict[str, str]:
         """Return the prefixes of the packages, by their hashes, without external packages.
@@ -240,37 +189,86 @@ class Environment(SpackLogged, cache.Entry):
 
         :raises CacheError: the file cannot be read.
         """
-        return read(self.path / LOCK)
+        try:
+            return dict(json.loads((self.path / LOCK).read_text()))
+        except (OSError, ValueError) as error:
+            raise CacheError(f"{self.path / LOCK} cannot be read: {error}") from None
+
+    def refuse_outside(self) -> None:
+        """Refuse an environment that needs libraries of the site's own.
+
+        :raises CacheError: it needs such libraries.
+        """
+        libraries = ", ".join(f"{name} ({path})" for name, path in outside(self.locked()).items())
+        if libraries:
+            raise CacheError(
+                f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
+                "leave it to Spack, or name a ready image in the site's extras, images"
+            )
 
     def _spack(self, *words: str) -> List[str]:
-        return spack(self.lock.parts.command, self.path, *words)
+        return [self.parts.command, "--color=never", "--env-dir", str(self.path), *words]
+
+    def last_words(self) -> str:
+        """Return the line of Spack's output that says what is wrong."""
+        lines = self.lines()
+        for text in _TELLING:
+            for number, line in enumerate(lines):
+                if text in line:
+                    following = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
+                    return f"{_NOISE.sub('', line).strip()} {following}".strip()
+        quoted, exceptions, errors = (
+            [match.group(1).strip() for match in map(pattern.match, lines) if match]
+            for pattern in (_QUOTED, _EXCEPTION, _ERROR)
+        )
+        build_errors = [line for line in quoted if re.search(r"\berror\b", line, re.IGNORECASE)]
+        candidates = build_errors[:1] or quoted[-1:] or exceptions[-1:] or errors[:1]
+        return candidates[0] if candidates else super().last_words()
 
 
-def read(lock: Path) -> Dict[str, Any]:
-    """Return the content of a lock file.
+def roots(locked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """Return the packages that the environment of a lock file names, by their hashes."""
+    return {root["hash"]: locked["concrete_specs"][root["hash"]] for root in locked["roots"]}
 
-    :raises CacheError: the file cannot be read.
+
+def needed(locked: Dict[str, Any]) -> List[str]:
+    """Return the hashes of the packages that an environment needs at run time, without external packages and MPI."""
+    packages = locked["concrete_specs"]
+    return sorted(digest for digest in _needed_at_run_time(locked) if "external" not in packages[digest])
+
+
+def outside(locked: Dict[str, Any]) -> Dict[str, str]:
+    """Return the directories of the external libraries that an environment needs at run time, by package.
+
+    MPI and the libraries of the operating system are not among them.
     """
-    try:
-        return json.loads(lock.read_text())
-    except (OSError, ValueError) as error:
-        raise CacheError(f"{lock} cannot be read: {error}") from None
+    needs = _needed_at_run_time(locked).items()
+    libraries = (locked["concrete_specs"][digest] for digest, types in needs if "link" in types)
+    directories = {library["name"]: library["external"]["path"] for library in libraries if "external" in library}
+    return {name: path for name, path in sorted(directories.items()) if path.rstrip("/") not in ("", "/usr")}
 
 
-def _is_gone(prefix: str) -> bool:
-    return not (Path(prefix) / _RECEIPT).is_file()
+def _needed_at_run_time(locked: Dict[str, Any]) -> Dict[str, Set[str]]:
+    """Return the hashes of the packages that an environment needs at run time, each with the types of its dependence.
 
-
-def spack(command: str, directory: Path, *words: str) -> List[str]:
-    """Return the words of a Spack command on an environment."""
-    return [command, "--color=never", "--env-dir", str(directory), *words]
-
-
-def write(directory: Path, texts: Dict[str, str]) -> None:
-    """Write the contents of files, by name, into a directory."""
-    for name, text in texts.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text)
+    The dependencies of external packages are left out.
+    """
+    needs: Dict[str, Set[str]] = {digest: set() for digest in roots(locked)}
+    todo = list(needs)
+    while todo:
+        package = locked["concrete_specs"][todo.pop()]
+        if "external" in package:
+            continue
+        for edge in package.get("dependencies", []):
+            # Before Spack 0.21 an edge has its types only.
+            parameters = edge.get("parameters", {"deptypes": edge.get("type", [])})
+            types = _RUN_TIME & set(parameters["deptypes"])
+            if not types or "mpi" in parameters.get("virtuals", []):
+                continue
+            if edge["hash"] not in needs:
+                todo.append(edge["hash"])
+            needs.setdefault(edge["hash"], set()).update(types)
+    return needs
 
 
 def _environment() -> Dict[str, str]:
@@ -281,22 +279,18 @@ def _environment() -> Dict[str, str]:
 
 def main() -> None:
     """Print the path of the environment, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cache.parser(__doc__)
     parser.add_argument("--environment", type=Path, required=True, help="directory with its spack.yaml")
     parser.add_argument("--spack", default="spack", help="command of Spack (%(default)s)")
     parser.add_argument("--site", type=Path, help="the site's file, which the environment includes")
     parser.add_argument("--target", required=True, help="processor that is compiled for, one of archspec's names")
-    parser.add_argument("--architecture", required=True, help="architecture of the partition, as uname -m prints it")
-    parser.add_argument("--cache", type=Path, required=True, help="directory of the environments, and of their tree")
-    parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the environment")
     parser.add_argument("--program", help="program that the view must have")
     parser.add_argument("name", help="name of the environment")
     arguments = parser.parse_args()
 
     def get() -> Path:
         parts = Parts(arguments.environment.resolve(), arguments.site, arguments.target, arguments.spack)
-        lock = Lock(arguments.name, parts, arguments.cache.resolve(), arguments.architecture)
-        environment = Environment(arguments.name, lock)
+        environment = Environment(arguments.name, parts, arguments.cache, arguments.architecture)
         environment.ensure()
         if arguments.program and not (environment.path / contract.SPACK_VIEW / arguments.program).is_file():
             raise UnsupportedError(

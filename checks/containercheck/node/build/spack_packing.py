@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, NamedTuple, Optional
 
 from containercheck.node import contract
-from containercheck.node.build import spack_install, spack_lock
+from containercheck.node.build import spack_install
 from containercheck.node.build.cache import CacheError
+from containercheck.node.build.spack_install import Environment
 
 #: Directory of an image with the packages, and the name of the environment's view in it.
 PLACE, VIEW = "/opt/env", "view"
@@ -43,7 +44,7 @@ class Source(NamedTuple):
     cache: Path
     directory: Optional[Path] = None
 
-    def environment(self, directory: Path, architecture: str) -> spack_install.Environment:
+    def environment(self, directory: Path, architecture: str) -> Environment:
         """Return the environment of a recipe.
 
         :param directory: directory that the recipe names.
@@ -52,9 +53,7 @@ class Source(NamedTuple):
         """
         directory = (self.directory or directory).resolve()
         parts = spack_install.Parts(directory, self.site, self.target, self.command)
-        return spack_install.Environment(
-            directory.name, spack_install.Lock(directory.name, parts, self.cache, architecture)
-        )
+        return Environment(directory.name, parts, self.cache, architecture, packed=True)
 
 
 def places(names: Dict[str, str]) -> Dict[str, str]:
@@ -86,29 +85,17 @@ def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
     return lambda content: pattern.sub(lambda match: replacements[match.group()], content)
 
 
-def refuse_outside(environment: spack_install.Environment) -> None:
-    """Refuse an environment that needs libraries of the site's own; it is concretised for that, but not installed.
-
-    :raises CacheError: it needs such libraries, or cannot be concretised.
-    """
-    directories = spack_lock.outside(spack_install.read(environment.lock.ensure()))
-    libraries = ", ".join(f"{name} ({path})" for name, path in directories.items())
-    if libraries:
-        raise CacheError(
-            f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
-            "leave it to Spack, or name a ready image in the site's extras, images"
-        )
-
-
-def pack(environment: spack_install.Environment, archive: Path) -> None:
+def pack(environment: Environment, archive: Path) -> None:
     """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
 
     :raises CacheError: Spack fails, or a path is too short.
     :raises OSError: a file cannot be read, or the archive cannot be written.
     """
+    # It may have been installed for the bare program.
+    environment.refuse_outside()
     content, prefixes = environment.locked(), environment.prefixes()
     names = {}
-    for digest in spack_lock.needed(content):
+    for digest in spack_install.needed(content):
         if digest not in prefixes:
             raise CacheError(environment.failed(f"{digest}, which its lock has, is not installed"))
         names[prefixes[digest]] = f"{content['concrete_specs'][digest]['name']}-{digest[:7]}"

@@ -25,8 +25,8 @@ def verify(link: Path) -> None:
     try:
         now = os.stat(str(link))
         if stat.S_ISDIR(now.st_mode):
-            if file_trees.stamp_of_tree(link) != record["stamp"]:
-                _refuse_other(link, record, file_trees.digest_of_tree(link, directories=False))
+            if file_trees.stamp_of(link) != record["stamp"]:
+                _refuse_other(link, record, file_trees.digest_of_tree(link))
         elif [now.st_size, now.st_ino, now.st_mtime_ns] != [record["bytes"], record["inode"], record["mtime_ns"]]:
             _refuse_other(link, record, _copy(link, None))
     except OSError as error:

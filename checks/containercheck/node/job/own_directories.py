@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from containercheck.node import lock_directories, locks
+from containercheck.node import locks
 
 #: Name of such a directory: the number of its user, and a random part that cannot be guessed.
 NAME = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
@@ -41,7 +41,7 @@ def make(directory: Path) -> None:
     # The job is identified by the first process of its session, from which its other processes descend.
     # In a PID namespace it may have no number; then the first process of the namespace stands for it.
     first = os.getsid(0) or 1
-    facts = (os.uname().nodename, first, lock_directories.start_of(first), lock_directories.namespace())
+    facts = (os.uname().nodename, first, locks.start_of(first), locks.namespace())
     (directory / JOB).write_text(" ".join(map(str, facts)) + "\n")
 
 
@@ -61,8 +61,8 @@ def _is_dead(directory: Path) -> bool:
         host, process, started, namespace = (directory / JOB).read_text().split()
     except (OSError, ValueError):
         return age > OLD
-    if (host, namespace) == (os.uname().nodename, lock_directories.namespace()):
-        return lock_directories.start_of(int(process)) != started
+    if (host, namespace) == (os.uname().nodename, locks.namespace()):
+        return locks.start_of(int(process)) != started
     return age > OLD
 
 

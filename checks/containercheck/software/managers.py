@@ -1,0 +1,230 @@
+"""Providers: programs and libraries that a package manager installs into the cache: Spack and EasyBuild.
+
+ReFrame's own build systems for them do not serve: that of EasyBuild finds no module that was installed before, and
+loads none; that of Spack installs below the stage directory, or leaves the tree and the target to Spack's
+configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from reframe.core.runtime import runtime
+
+from containercheck.node import contract
+from containercheck.site import node_commands
+from containercheck.site.sites import Site, path_of
+from containercheck.software.provision import (
+    EASYCONFIGS,
+    ENVIRONMENTS,
+    Misconfigured,
+    Provision,
+    Unavailable,
+    Wanted,
+    architecture_of,
+)
+
+#: File name of an easyconfig, of which its module has name and version.
+_NAMED = re.compile(r"(?P<name>.+?)-(?P<version>(?:v?\d|system).*)\.eb")
+
+
+def _command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
+    """Return the command of a tool that builds software.
+
+    :param tool: its name; the site's extra of that name, in lower case, is its command.
+    :param named: that extra.
+    :raises Unavailable: it is not there, as far as that is known before the build step.
+    :raises Misconfigured: the same, if the tool or software that it builds was named.
+    """
+    command = str(path_of(named)) if os.sep in named else named
+    # Our own checks use Spack, by the command of that name, unless the site says otherwise.
+    problem = Misconfigured if wanted.of_site or named != "spack" else Unavailable
+    # Otherwise the build step looks for it, elsewhere or after modules were loaded.
+    is_known = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
+    if is_known and shutil.which(command) is None:
+        raise problem(
+            f"no software: {wanted.check} comes from {tool}, and {command} is not on the PATH: name it in the site's "
+            f"extras, {tool.lower()}; or modules or a program of the site's, in software"
+        )
+    return command
+
+
+def provide_spack(wanted: Wanted, site: Site) -> Provision:
+    """Return the program of an environment, which the build step concretises and installs into the cache.
+
+    :raises Unavailable: there is no Spack, or the partition's processor is not known.
+    :raises Misconfigured: there is no such environment, or no Spack where the site names one.
+    """
+    directory = _environment_of(wanted)
+    if directory is None:
+        return Provision()
+    command = _command_of("Spack", site.spack, wanted, site)
+    program, view = f"{wanted.view_directory}/{wanted.executable}", f"{contract.SPACK}/{contract.SPACK_VIEW}"
+    return Provision(
+        program=f"./{view}/{program}",
+        build=(_spack_build(site, command, directory, contract.SPACK, "--program", program),),
+        # Programs that it needs, and those that make its input, must come from the same environment.
+        activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
+    )
+
+
+def _spack_build(site: Site, command: str, directory: Path, link: str, *options: str) -> str:
+    """Return the command of the build step that installs an environment of Spack.
+
+    :param link: name of the link to the environment.
+    """
+    words: list[object] = ["--environment", directory, "--spack", command, "--architecture", architecture_of(site)]
+    words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", link]
+    words += ["--site", path_of(site.spack_site)] if site.spack_site else []
+    return node_commands.in_build(site, "spack", *words, *options, directory.name)
+
+
+def provide_library(wanted: Wanted, site: Site) -> Provision:
+    """Return the commands after which ``<NAME>_HOME`` names the directory of a library in the job.
+
+    The site's ``environ`` or modules set it, or the environment of a session whose jobs run here; otherwise the build
+    step installs an environment of Spack.
+
+    :raises Unavailable: none of them does, and there is no Spack.
+    """
+    if wanted.library is None:
+        return Provision()
+    name = home_of(wanted.library)
+    if name in wanted.environ or wanted.own_modules:
+        # The job looks whether modules set it.
+        return Provision()
+    if site.is_here and os.environ.get(name):
+        return Provision(activate=(f"export {name}={shlex.quote(os.environ[name])}",))
+    command = str(path_of(site.spack)) if os.sep in site.spack else site.spack
+    if not (site.builds_on_node or shutil.which(command)):
+        raise Unavailable(
+            f"no software: {wanted.check} needs {wanted.library.upper()}: set {name} to the directory that it is "
+            f"installed in (site's extras, software: {wanted.check}: environ, or modules that set it), or have Spack"
+        )
+    link = f"{contract.SPACK}-{wanted.library}"
+    build = _spack_build(site, command, ENVIRONMENTS / wanted.library, link)
+    return Provision(build=(build,), activate=(f'export {name}="$PWD/{link}/{contract.SPACK_VIEW}"',))
+
+
+def home_of(library: str) -> str:
+    """Return the variable that names a library's directory.
+
+    >>> home_of("dlb")
+    'DLB_HOME'
+    """
+    return f"{library.upper()}_HOME"
+
+
+def spack_for_image(wanted: Wanted, site: Site) -> list[object]:
+    """Return the options for an image with an environment: the bare program's, or else the recipe's.
+
+    It is compiled for the partition's processor too, or for any of its architecture if it is to be portable.
+
+    :raises Unavailable: there is no Spack, or the partition's processor is not known.
+    :raises Misconfigured: there is no such environment, or no Spack where the site names one.
+    """
+    directory, architecture = _environment_of(wanted), architecture_of(site)
+    words = ["--spack", _command_of("Spack", site.spack, wanted, site), "--spack-cache", site.cache("spack_cache")]
+    words += ["--target", architecture if wanted.portable else site.target]
+    words += ["--spack-site", path_of(site.spack_site)] if site.spack_site else []
+    return [*words, "--environment", directory] if directory else words
+
+
+def _environment_of(wanted: Wanted) -> Path | None:
+    """Return the directory of the bare program's environment; None if it comes from none."""
+    # EasyBuild, set with -S, takes precedence over the check's Spack.
+    if wanted.spack is None or wanted.easybuild:
+        return None
+    directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
+    if not (directory / "spack.yaml").is_file():
+        raise Misconfigured(f"no software: there is no {directory}/spack.yaml")
+    return directory
+
+
+def provide_easybuild(wanted: Wanted, site: Site) -> Provision:
+    """Return a program and the commands that load its module; the build step installs it into the cache.
+
+    The job checks that the program is the module's.
+
+    :raises Misconfigured: there is no such easyconfig, no EasyBuild, or no modules system.
+    """
+    if wanted.easybuild is None:
+        return Provision()
+    easyconfig, robot = _easyconfig_of(wanted.easybuild)
+    if runtime().modules_system.name == "nomod":
+        raise Misconfigured(
+            f"no software: {wanted.check} comes from EasyBuild, and {site.partition} loads no modules: write the "
+            "system's modules_system into the site file"
+        )
+    command = _command_of("EasyBuild", site.easybuild, wanted, site)
+    words: list[object] = ["--easyconfig", easyconfig, *(f"--robot={path}" for path in robot), "--easybuild", command]
+    words += ["--architecture", architecture_of(site), "--target", site.target]
+    words += [f"--compiled-for={flags}"] if (flags := compiled_for(site)) else []
+    words += ["--cache", site.cache("easybuild_cache"), "--link", contract.EASYBUILD]
+    words += ["--site", path_of(site.easybuild_site)] if site.easybuild_site else []
+    words += ["--program", wanted.executable, wanted.check]
+    return Provision(
+        program=wanted.executable,
+        build=(node_commands.in_build(site, "easybuild", *words),),
+        activate=tuple(_loading(wanted, module_of(easyconfig))),
+    )
+
+
+def module_of(easyconfig: str) -> str:
+    """Return the module of an easyconfig, by EasyBuild's default naming scheme: ``HPCC/1.5.0-gompi-system``.
+
+    :raises Misconfigured: the name of the file is not one of EasyBuild's.
+    """
+    match = _NAMED.fullmatch(Path(easyconfig).name)
+    if not match:
+        raise Misconfigured(f"no software: {easyconfig} is not called as an easyconfig is: <name>-<version>.eb")
+    return f"{match['name']}/{match['version']}"
+
+
+def compiled_for(site: Site) -> str:
+    """Return EasyBuild's option for the processor; empty for the processor of the machine that compiles.
+
+    EasyBuild compiles for that one by default. For another one it takes flags by compiler, and GCC's are given.
+    """
+    from archspec.cpu import TARGETS, UnsupportedMicroarchitecture, host
+
+    if site.is_here or site.builds_on_node or site.arch not in TARGETS or site.arch == host().name:
+        return ""
+    if TARGETS[site.arch].family.name != platform.machine():
+        return ""
+    try:
+        # Flags of the oldest GCC in toolchains that are still supported.
+        return f"GCC:{TARGETS[site.arch].optimization_flags('gcc', '12.3').lstrip('-')}"
+    except UnsupportedMicroarchitecture:
+        return ""
+
+
+def _easyconfig_of(easyconfig: str) -> tuple[str, list[Path]]:
+    """Return the path of an easyconfig, or its name if it is EasyBuild's; and the directories of its dependencies.
+
+    :raises Misconfigured: there is no such file.
+    """
+    path = path_of(easyconfig) if os.sep in easyconfig else EASYCONFIGS / easyconfig
+    if path.is_file():
+        return str(path), list(dict.fromkeys([path.resolve().parent, EASYCONFIGS]))
+    if os.sep in easyconfig:
+        raise Misconfigured(f"no software: there is no easyconfig {path}")
+    return easyconfig, [EASYCONFIGS]
+
+
+def _loading(wanted: Wanted, module: str) -> list[str]:
+    """Return the commands that load a module, and check that the program on the PATH is the module's."""
+    trees = (f"{contract.EASYBUILD}/{contract.EASYBUILD_DEPENDENCIES}", contract.EASYBUILD)
+    use = [f'module use "$PWD/{tree}/{contract.EASYBUILD_MODULES}"' for tree in trees]
+    error = f"error: the module {module} is loaded, and the PATH has another {wanted.executable} than its, or none:"
+    program = f'"$(readlink -f "$(command -v {shlex.quote(wanted.executable)})")"'
+    look = (
+        f'case {program} in "$(readlink -f {contract.EASYBUILD})"/*) ;; '
+        f"*) echo {shlex.quote(error)} {program} >&2; exit 1;; esac"
+    )
+    return [*use, *runtime().modules_system.emit_load_commands(module), look]
