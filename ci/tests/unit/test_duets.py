@@ -32,7 +32,7 @@ DUET = {"cores": 1, "stagedir": "/stage"}
 @pytest.fixture(autouse=True)
 def machine(monkeypatch):
     """Have a virtual machine with four processors."""
-    monkeypatch.setattr(duets.processors, "usable", lambda: 4)
+    monkeypatch.setattr(duets, "usable_processors", lambda: 4)
     monkeypatch.setattr(duets, "is_virtual", lambda _cpuinfo: True)
 
 
