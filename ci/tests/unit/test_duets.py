@@ -30,7 +30,7 @@ DUET = {"cores": 1, "stagedir": "/stage"}
 @pytest.fixture(autouse=True)
 def machine(monkeypatch):
     """Have a machine with four processors."""
-    monkeypatch.setattr(rounds.processors, "usable", lambda: 4)
+    monkeypatch.setattr(rounds, "usable_processors", lambda: 4)
 
 
 def half(site=SITE, figures=(RATE, TIME), **facts):

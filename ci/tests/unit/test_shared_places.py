@@ -176,7 +176,9 @@ class BuildOfPbs(SimpleNamespace):
             stagedir=str(stagedir),
             build_locally=False,
             build_stderr=SimpleNamespace(evaluate=lambda: "rfm_build.err"),
-            build_job=SimpleNamespace(scheduler=SimpleNamespace(registered_name="pbs"), exception=None, state="F"),
+            build_job=SimpleNamespace(
+                scheduler=SimpleNamespace(registered_name="pbs"), exception=None, exitcode=None, state="F"
+            ),
             max_pending_time=None,
             is_dry_run=lambda: False,
         )
@@ -189,7 +191,7 @@ def test_the_status_of_a_build_is_waited_for_and_not_for_ever(tmp_path, monkeypa
     build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
     (tmp_path / contract.BUILD_STATUS).unlink()
     monkeypatch.setattr(waiting.time, "sleep", sleep)
-    monkeypatch.setattr(waiting.appears, "__defaults__", (0.0,))
+    monkeypatch.setattr(waiting, "LATE", 0.0)
     with pytest.raises(ReframeError, match="the build was ended before it was done"):
         build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
 
