@@ -47,6 +47,10 @@ class UnseenError(UnknownError):
     """A host could not answer, as it does not see the stage directory; the message says what to do."""
 
 
+class GivenUpError(UnknownError):
+    """A host did not answer, as its job waited too long; the message says how long."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of a node.
@@ -71,7 +75,7 @@ def release_for(version: Version) -> str:
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
+    If its jobs do not run on this machine, a job asks one of its nodes, once in a session, or twice where that fails.
 
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
@@ -104,6 +108,17 @@ def _output_of(site: Site) -> str:
 
 @functools.cache
 def ask(name: str) -> Answer:
+    """Return the answer of a node of a partition; another job asks where the first one gets no answer.
+
+    A job that waited in vain is not repeated.
+    """
+    answer = _ask_once(name)
+    if _VERSION.search(answer.output) or isinstance(answer.error, GivenUpError):
+        return answer
+    return _ask_once(name)
+
+
+def _ask_once(name: str) -> Answer:
     """Run the commands in a job on a node of a partition, and return its answer."""
     partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
     getlogger().info(f"asking a node of {name} for its C library and MPI")
@@ -123,7 +138,7 @@ def ask(name: str) -> Answer:
             job.submit()
             job.wait()
             if watch.why:
-                return Answer(error=UnknownError(f"its job, {job.jobid}, was given up: {watch.why}"))
+                return Answer(error=GivenUpError(f"its job, {job.jobid}, was given up: {watch.why}"))
             if job.exception:
                 raise job.exception
             if not waiting.appears(Path(directory, job.stdout).exists):
@@ -132,7 +147,8 @@ def ask(name: str) -> Answer:
         except (ReframeError, OSError) as error:
             # The last line of a failed command; ReFrame's message has all of them.
             message = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
-            return Answer(error=UnknownError(f"its job failed: {message[0]}"))
+            kind = GivenUpError if "maximum pending time" in message[0] else UnknownError
+            return Answer(error=kind(f"its job failed: {message[0]}"))
         finally:
             with contextlib.suppress(ReframeError, OSError):
                 if job.jobid and not job.scheduler.finished(job):

@@ -36,6 +36,28 @@ def nodes_say(monkeypatch):
     return say
 
 
+FAILED, WAITED = hosts.Answer(error=hosts.UnknownError("its job failed")), hosts.Answer(error=hosts.GivenUpError("."))
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [([FAILED, hosts.Answer("glibc 2.36\n")], 2), ([hosts.Answer(), FAILED], 2), ([WAITED], 1)],
+)
+def test_a_node_that_does_not_answer_is_asked_again_and_is_an_error(monkeypatch, answers, asked):
+    left = [*answers]
+    monkeypatch.setattr(hosts, "_ask_once", lambda partition: left.pop(0))
+    hosts.ask.cache_clear()
+    for _ in range(2):
+        if answers[-1].output:
+            assert release_of(REMOTE) == "bookworm"
+        else:
+            # Not Unavailable, which is a skip.
+            with pytest.raises(ReframeError, match="^no image: the C library of cluster:compute is not known "):
+                images.provide_image(WANTED, REMOTE)
+    assert len(answers) - len(left) == asked
+    hosts.ask.cache_clear()
+
+
 def release_of(site, wanted=WANTED):
     (command,) = images.provide_image(wanted, site).build
     return command.split(" --release ")[1].split()[0]
