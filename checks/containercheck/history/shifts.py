@@ -108,7 +108,7 @@ class Scatter:
 class Proposal:
     """The likeliest change of a level.
 
-    :ivar nights: number of nights since then; 0 where there are too few nights.
+    :ivar nights: number of nights since then; 0 without a change that is worth a report.
     :ivar higher: whether the values are higher since then.
     :ivar p: probability of such a shift without a change.
     :ivar scatter: the scatter by which it was judged.
@@ -148,9 +148,10 @@ def _likeliest(level: Level, scatters: Sequence[Scatter]) -> Proposal:
     """
     looks = [(nights, scatter) for nights, scatter in zip(LOOKS, scatters) if level.can_split(nights)]
     shifts = [(_shift(level, scatter, nights), scatter) for nights, scatter in looks]
-    shift, scatter = min(shifts, key=lambda pair: pair[0].p, default=(None, Scatter()))
-    if shift is None or abs(shift.size) < level.least:
-        return Proposal(0, False, 1.0, scatter)
+    reported = [(shift, scatter) for shift, scatter in shifts if abs(shift.size) >= level.least]
+    if not reported:
+        return Proposal(0, False, 1.0, Scatter())
+    shift, scatter = min(reported, key=lambda pair: pair[0].p)
     splits = filter(level.can_split, range(1, LOOKS[-1] + 1))
     nights = min(splits, key=lambda count: _shift(level, scatter, count).p)
     return Proposal(nights, shift.size > 0, min(len(looks) * shift.p, 1.0), scatter)
@@ -174,7 +175,7 @@ def _scatter(levels: Sequence[Level], nights: int) -> Scatter:
         # Metrics that are the same every night say nothing about others.
         if variance > 1e-6 * level.floor:
             ratios.append(variance / level.unit**2)
-            products += sum(one * other for part in parts for one, other in zip(part, part[1:])) / variance
+            products += sum(night * following for part in parts for night, following in zip(part, part[1:])) / variance
             pairs += degrees
             # Without any correlation the common mean makes neighbors differ.
             expected -= sum(1 - 1 / len(part) for part in parts)
