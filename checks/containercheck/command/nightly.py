@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import functools
-import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +22,6 @@ from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, expected, nights
 from containercheck.history.series import Series, series
-from containercheck.node import locks
 from containercheck.report import junit, page, scaling, skipped, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
@@ -314,34 +311,6 @@ def _values(change: Change) -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Lock out other nights in this directory, and leave a note for the next one until the night has ended.
-
-    :raises BlockingIOError: another night is running.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    with Path(directory, "lock").open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in locks.NO_LOCKS:
-                raise
-            say(f"{directory} is on a file system without locks: start no second night there while this one runs")
-        file.seek(0)
-        note = file.read().strip()
-        if note:
-            say(f"the night before was killed ({note}): of what it had not yet stored nothing is known")
-        file.truncate(0)
-        file.write(f"began {datetime.datetime.now().isoformat(timespec='seconds')}, pid {os.getpid()}\n")
-        file.flush()
-        try:
-            yield
-        finally:
-            # Only a night that is killed leaves the note; others report their end themselves.
-            file.truncate(0)
-
-
 def asked(argv: Sequence[str]) -> NightSettings:
     """Return the settings of a command line.
 
@@ -359,20 +328,16 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     wanted = asked(argv)
     try:
         place, stage = preconditions.require(wanted.arguments, place)
-        usual = place.report
     except UsageError as error:
         say(f"error: {error}")
         return TROUBLE
-    place = replace(place, report_file=usual.parent / "nightly" / "run-report.json")
+    place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
     try:
-        with alone(place.reports), claims.held([stage]), reframe_process.Relay() as relay:
+        with claims.held([stage, place.reports]), reframe_process.Relay() as relay:
             signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
             result = run(wanted, place, relay)
             signal.setitimer(signal.ITIMER_REAL, 0)
             return conclude(result, place.reports)
-    except BlockingIOError:
-        who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
-        say(f"error: another night is still running here ({who}): {place.reports}")
     except (OSError, ReportError, UsageError, claims.Taken) as error:
         say(f"error: {error}")
     return TROUBLE

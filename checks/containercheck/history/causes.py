@@ -1,15 +1,16 @@
-"""Group changes that belong together, and name their likely causes."""
+"""Group changes that belong together, and name their likely causes: differences between the nights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from containercheck.application.declare import Figure
 from containercheck.explain import between
 from containercheck.explain.between import SEES, USES
-from containercheck.history import provenance
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
 from containercheck.node.explain import explanation
@@ -19,6 +20,16 @@ from containercheck.results.formatting import number
 
 #: Most series that are named in a sentence, and most likely causes.
 NAMED = 3
+#: Digits of a SHA-256 that are shown, as for a commit.
+DIGITS = 12
+#: Names for people of some keys of a provenance; other keys are shown as they are.
+WORDS = {"runtimes": "runtime", "image_sha256": "image", "mpi": "MPI library", "builds": "build", "bound": "cores"}
+#: Keys that say the same as the image's digest, where there is one.
+OF_DIGEST = ("image", "image_id")
+#: What a fact is called that a side did not see, and another night's did.
+ABSENT = "none"
+#: Fewest nights of which at least two have to agree: what was new in each of them is new for no reason.
+SETTLED = 3
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ def _differences(group: Sequence[Change]) -> tuple[str, ...]:
     for change in group:
         by_rules.update(dict.fromkeys(_by_rules(change)))
         points = change.series.points
-        for line in provenance.differences(points[change.since : change.at], points[change.at :]):
+        for line in differences(points[change.since : change.at], points[change.at :]):
             lines.setdefault(line)
     return (*[*by_rules][:NAMED], *lines) or ("nothing that is recorded changed with it",)
 
@@ -156,3 +167,89 @@ def _between(change: Change, before: _Facts, since: _Facts) -> dict[tuple[str, s
     figure = Figure("figure", "(x)", series.unit, measures=series.measures)
     found = explanation.causes(fast[0], slow[0], (fast[1], slow[1]), [figure], series.ranks)
     return {(cause.rule, cause.about): cause for cause in found}
+
+
+def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
+    """Return a line for each name whose values after a change are all different from those before it.
+
+    So what differs from night to night, such as the node of a job, is left out: some night had the value before. Names
+    that only one of the two has, because an older library did not record them, are left out too.
+    """
+    before, after = _with_absent(before, after)
+    then, now = (_values(points) for points in (before, after))
+    changed = [name for name in now if name in then and not then[name] & now[name]]
+    # What was new in every night is new for no reason.
+    changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
+    if "image_sha256" in changed:
+        changed = [name for name in changed if name not in OF_DIGEST]
+    # The values next to the change, as there may be several.
+    last = dict(_flat(before[-1].provenance)) if before else {}
+    first = dict(_flat(after[0].provenance)) if after else {}
+    return [f"{_title(name)}: {last[name]} -> {first[name]}" for name in changed if name in last and name in first]
+
+
+def _with_absent(before: Sequence[Point], after: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+    """Return the points with what a side did not see, where another night's did: a variable that was not set, say.
+
+    Only of sides that a night recorded: all that there is of these is in their record.
+    """
+    sights: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for point in (*before, *after):
+        for what, label, seen in _sides(point):
+            sights.setdefault((what, label), set()).update(
+                (kind, name) for kind, facts in seen.items() if isinstance(facts, Mapping) for name in facts
+            )
+
+    def completed(point: Point) -> Point:
+        sides: dict[str, dict[str, Any]] = {}
+        for what, label, seen in _sides(point):
+            complete = {kind: dict(facts) if isinstance(facts, Mapping) else facts for kind, facts in seen.items()}
+            for kind, name in sorted(sights[what, label]):
+                facts = complete.setdefault(kind, {})
+                if isinstance(facts, dict):
+                    facts.setdefault(name, ABSENT)
+            sides.setdefault(what, {})[label] = complete
+        return replace(point, provenance={**point.provenance, **sides}) if sides else point
+
+    return [completed(point) for point in before], [completed(point) for point in after]
+
+
+def _sides(point: Point) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield what each side of a night saw and used: the key in the provenance, its label, and the facts."""
+    for what in (SEES, USES):
+        for label, facts in (point.provenance.get(what) or {}).items():
+            yield what, label, facts
+
+
+def _values(points: Sequence[Point]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for point in points:
+        for name, value in _flat(point.provenance):
+            values.setdefault(name, set()).add(value)
+    return values
+
+
+def _flat(provenance: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield names and values as text; nested names are joined by blanks."""
+    for name, value in provenance.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}{name} ")
+        elif value is not None:
+            yield f"{path}{name}", _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text[:DIGITS] if re.fullmatch("[0-9a-f]{64}", text) else text
+
+
+def _title(name: str) -> str:
+    """Return a name for people: ``runtime`` for the version of the subject's runtime, ``bare`` for the baseline."""
+    first, *rest = name.split()
+    rest = [word for word in rest if word != "subject"]
+    rest = ["bare" if word == "baseline" else word for word in rest]
+    if first == "runtimes" and rest[-1:] == ["version"]:
+        rest.pop()
+    return " ".join([WORDS.get(first, first), *rest]).replace("machine ", "")

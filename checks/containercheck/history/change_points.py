@@ -1,21 +1,24 @@
 """Find the changes of all series that still stand in the last night.
 
-Past nights are replayed: the values before a confirmation give the proposals of that night, and the confirmations then
-decide which of them count. So what is confirmed follows from the database alone, and later nights do not change it.
+A proposal (shifts.py) asks for a paired rerun in the same night, and only a change that the rerun confirms counts. It
+begins a new level, with which later nights are compared.
+
+The nights with reruns are replayed: their values before the rerun give their proposals. So the database alone decides
+on what is confirmed, and later nights do not change it.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
+from containercheck.history.series import BARE, OVERHEAD, Point, Series
+from containercheck.history.shifts import Level, Proposal, false_discoveries, proposals
 
-from containercheck.history import provenance
-from containercheck.history.series import BARE, Point, Series
-from containercheck.history.watch import CONFIRMED, Measured, Proposals, Watch
+#: Accepted share of false changes among those that the reruns of a night confirm.
+CONFIRMED = 0.05
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Change:
     :ivar before: median of the level before, in the series' unit.
     :ivar after: median of the nights since then.
     :ivar size: after - before; in percent of before for bare, in the overhead's unit for an overhead.
-    :ivar p: p-value of the confirmation; without one, that of the proposal among all series.
+    :ivar p: p-value of the confirmation among those of its night; without one, of the proposal among all series.
     :ivar worse: whether the new level is the worse one.
     :ivar confirmed: whether a confirmation, tested by itself, agrees. Else it is a proposal, which asks for one.
     :ivar since: index of the first night of the level before.
@@ -42,113 +45,122 @@ class Change:
     confirmed: bool
     since: int = 0
 
+    @classmethod
+    def between(cls, series: Series, since: int, at: int, end: int, p: float, confirmed: bool) -> Change:
+        """Return the change from the points before ``at`` to those from there to ``end``."""
+        before, after = (
+            statistics.median(point.value for point in points)
+            for points in (series.points[since:at], series.points[at:end])
+        )
+        size = 100 * (after / before - 1) if series.kind == BARE else after - before
+        worse = size < 0 if series.kind == BARE and series.better == "higher" else size > 0
+        return cls(series, at, before, after, size, p, worse, confirmed, since)
+
     @property
     def first(self) -> Point:
         """The first night of the new level."""
         return self.series.points[self.at]
 
+    def stands(self, now: float) -> bool:
+        """Return whether a value is at least as near to the level after the change as to the one before."""
+        return abs(now - self.after) <= abs(now - self.before)
+
 
 def standing(all_series: Sequence[Series]) -> list[Change]:
     """Return the changes whose level still stands in the last night, in the order of the series.
 
-    Those are confirmed changes, and proposals, which ask for a paired rerun tonight, but not the proposals that their
-    confirmation refuted. A series without a value in the last night keeps its confirmed changes, and gets no proposal.
-    Bare values that are not all above 0 have no changes in percent, and are ignored.
+    Those are confirmed changes, and proposals without a rerun. A series without a value in the last night keeps its
+    confirmed changes, and gets no proposal. Bare values that are not all above 0 are ignored.
     """
-    followed = [series for series in all_series if _values(series)]
-    if not followed:
-        return []
-    columns = _columns(followed)
-    watch = Watch(measured(followed))
-    again = {columns[point.night.name] for series in followed for point in series.points if point.confirmation}
-    confirmed, proposed = _replay(watch, again, len(columns) - 1)
-    changes: list[Change] = []
-    for number, series in enumerate(followed):
-        nights = [columns[point.night.name] for point in series.points]
-        levels = watch.levels[number, nights]
-        begins = [at for at in range(1, len(nights)) if levels[at] > levels[at - 1]]
-        changes += _confirmed(series, begins, [confirmed[number, nights[at]] for at in begins])
-        if proposed.at[number] >= 0 and not series.points[-1].confirmation:
-            since, at = (nights.index(int(place[number])) for place in (proposed.since, proposed.at))
-            changes.append(_change(series, at, since, len(series.points), float(proposed.p[number]), False))
-    return changes
+    followed = [_Followed(series) for series in all_series if _is_comparable(series)]
+    points = [point for each in followed for point in each.series.points]
+    last = max((point.night.number for point in points), default=0)
+    for night in sorted({last, *(point.night.number for point in points if point.confirmation)}):
+        for each in followed:
+            each.go_on(night)
+        _look([each for each in followed if each.until and each.tonight.night.number == night])
+    return [change for each in followed for change in each.standing()]
 
 
-def _replay(watch: Watch, again: Set[int], last: int) -> tuple[dict[tuple[int, int], float], Proposals]:
-    """Return the p-values of confirmed changes, by series and first night of the level, and the last proposals.
+def _is_comparable(series: Series) -> bool:
+    values = (value for point in series.points for value in (point.value, point.unconfirmed) if value is not None)
+    return bool(series.points) and (series.kind == OVERHEAD or min(values) > 0)
 
-    :param again: the nights with confirmations.
+
+@dataclass
+class _Followed:
+    """A series that is followed from night to night.
+
+    :ivar until: number of its points up to the night that is looked at.
+    :ivar proposal: the proposal of this night; None without one.
+    :ivar changes: the confirmed changes so far, with the levels that they had when they were confirmed.
     """
-    confirmed = {}
-    for night in sorted({*again, last}):
-        watch.settle(night)
-        proposed = watch.propose(night)
-        if night in again:
-            p = watch.confirm(night, proposed)
-            for number in np.flatnonzero(p <= CONFIRMED):
-                confirmed[int(number), int(proposed.at[number])] = float(p[number])
-    return confirmed, proposed
+
+    series: Series
+    until: int = 0
+    proposal: Proposal | None = None
+    changes: list[Change] = field(default_factory=list)
+
+    @property
+    def since(self) -> int:
+        """Index of the first night of the present level."""
+        return self.changes[-1].at if self.changes else 0
+
+    @property
+    def tonight(self) -> Point:
+        """The last point."""
+        return self.series.points[self.until - 1]
+
+    @property
+    def now(self) -> float:
+        """The present level."""
+        return statistics.median(point.value for point in self.series.points[self.since : self.until])
+
+    def go_on(self, night: int) -> None:
+        """Look at a night, and forget the last changes that do not stand any more."""
+        self.until = sum(point.night.number <= night for point in self.series.points)
+        self.proposal = None
+        while self.changes and not self.changes[-1].stands(self.now):
+            self.changes.pop()
+
+    def level(self, first_run: bool = False) -> Level:
+        """Return the nights of the present level.
+
+        :param first_run: take the value of tonight before its rerun.
+        """
+        points, least = self.series.points[self.since : self.until], self.series.least
+        values, errors = [point.value for point in points], [point.error for point in points]
+        if first_run and self.tonight.unconfirmed is not None:
+            values[-1] = self.tonight.unconfirmed
+        if self.series.kind == BARE:
+            # Changes of bare values are relative.
+            errors = [None if error is None else 100 * error / value for error, value in zip(errors, values)]
+            values, least = [100 * math.log(value) for value in values], 100 * math.log1p(least / 100)
+        return Level(self.series.kind, values, errors, [point.confirmation for point in points], least)
+
+    def standing(self) -> Iterator[Change]:
+        """Yield the confirmed changes that stand, each with the nights until the next one, and the open proposal."""
+        ends = [*(change.at for change in self.changes[1:]), self.until]
+        for change, end in zip(self.changes, ends):
+            if change.stands(self.now):
+                yield Change.between(self.series, change.since, change.at, end, change.p, True)
+        if self.proposal and not self.tonight.confirmation:
+            yield self.change(self.proposal, self.proposal.p, False)
+
+    def change(self, proposal: Proposal, p: float, confirmed: bool) -> Change:
+        """Return the proposed change."""
+        return Change.between(self.series, self.since, self.until - proposal.nights, self.until, p, confirmed)
 
 
-def _columns(followed: Sequence[Series]) -> dict[str, int]:
-    """Return the column of each night in the arrays, by its name."""
-    nights = {point.night.name: point.night for series in followed for point in series.points}
-    ordered = sorted(nights.values(), key=lambda night: (night.number, night.began))
-    return {night.name: place for place, night in enumerate(ordered)}
+def _look(tonight: Sequence[_Followed]) -> None:
+    """Set the proposals of a night, and add those to the changes that its reruns confirm.
 
-
-def _values(series: Series) -> list[float]:
-    """Return the values to test: for bare, 100 times the logarithm, and empty where a value is not above 0."""
-    values = [point.value for point in series.points]
-    if series.kind != BARE:
-        return values
-    before = [point.unconfirmed for point in series.points if point.unconfirmed is not None]
-    return [100 * math.log(value) for value in values] if min([*values, *before], default=0) > 0 else []
-
-
-def measured(followed: Sequence[Series]) -> Measured:
-    """Return series as arrays over all nights of any of them; bare values as 100 times their logarithms.
-
-    :param followed: series for which :func:`standing` finds values to test.
+    :param tonight: all series with a value in that night.
     """
-    columns = _columns(followed)
-    shape = (len(followed), len(columns))
-    values, errors, unconfirmed = (np.full(shape, np.nan) for _ in range(3))
-    confirmations, renewed = (np.zeros(shape, dtype=bool) for _ in range(2))
-    for number, series in enumerate(followed):
-        ratio = series.kind == BARE
-        for point, value, is_new in zip(series.points, _values(series), provenance.renewed(series.points)):
-            place = number, columns[point.night.name]
-            values[place], confirmations[place], renewed[place] = value, point.confirmation, is_new
-            if point.error is not None:
-                errors[place] = 100 * point.error / point.value if ratio else point.error
-            if point.unconfirmed is not None:
-                unconfirmed[place] = 100 * math.log(point.unconfirmed) if ratio else point.unconfirmed
-    least = np.array(
-        [100 * math.log1p(series.least / 100) if series.kind == BARE else series.least for series in followed]
-    )
-    # Series with standard errors are measured in these, so that others cannot be pooled with them.
-    groups = 2 * np.array([series.kind == BARE for series in followed]) + np.isfinite(errors).any(-1)
-    return Measured(values, errors, confirmations, unconfirmed, least, renewed, groups)
-
-
-def _confirmed(series: Series, begins: Sequence[int], p: Sequence[float]) -> Iterator[Change]:
-    """Yield the confirmed changes whose level still stands: the last level is nearer to it than to the one before.
-
-    :param begins: where confirmed levels begin.
-    :param p: p-value of each of them.
-    """
-    starts, ends = [0, *begins], [*begins, len(series.points)]
-    now = statistics.median(point.value for point in series.points[starts[-1] :])
-    for since, at, until, p_value in zip(starts, begins, ends[1:], p):
-        change = _change(series, at, since, until, p_value, True)
-        if abs(now - change.after) <= abs(now - change.before):
-            yield change
-
-
-def _change(series: Series, at: int, since: int, until: int, p: float, confirmed: bool) -> Change:
-    levels = series.points[since:at], series.points[at:until]
-    before, after = (statistics.median(point.value for point in points) for points in levels)
-    size = 100 * (after / before - 1) if series.kind == BARE else after - before
-    worse = size < 0 if series.kind == BARE and series.better == "higher" else size > 0
-    return Change(series, at, before, after, size, p, worse, confirmed, since)
+    for each, proposal in zip(tonight, proposals([each.level(first_run=True) for each in tonight])):
+        each.proposal = proposal
+    asked = [(each, each.proposal) for each in tonight if each.proposal and each.tonight.confirmation]
+    p_values = false_discoveries([proposal.p_of_reruns(each.level()) for each, proposal in asked])
+    for (each, proposal), p in zip(asked, p_values):
+        if p <= CONFIRMED:
+            each.changes.append(each.change(proposal, p, True))

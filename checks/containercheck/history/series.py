@@ -6,10 +6,11 @@ with the machine, and overheads, measured in pairs, with runtime, image and MPI.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from containercheck.explain.between import SEES, USES
@@ -89,53 +90,24 @@ class Series:
 
 #: A case, and its row for a figure.
 _CaseRow = tuple[Case, Row]
-#: What identifies a series: kind, identity of the case, and figure; the first fields of a Series, in its order.
-Name = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A point of a series, with the facts of the series in that night.
+    """A series as one night shows it, with a single point.
 
     :ivar work: facts that must not change within a series, or its values could not be compared.
     """
 
-    name: Name
-    label: str
-    unit: str
-    better: str
-    least: float
+    series: Series
     work: tuple[Any, ...]
-    point: Point
-    measures: tuple[str, ...] = ()
-    ranks: int = 0
 
-
-@dataclass
-class _Growing:
-    """A series under construction.
-
-    :ivar broken: number of breaks before its last point.
-    """
-
-    last: _Seen
-    broken: int
-    points: list[Point] = field(default_factory=list)
-    earlier: list[Point] = field(default_factory=list)
-
-    def add(self, seen: _Seen, broken: int) -> None:
-        if broken != self.broken or seen.work != self.last.work:
-            self.earlier += self.points
-            self.points = []
-        self.points.append(seen.point)
-        self.last, self.broken = seen, broken
-
-    def series(self) -> Series:
-        last = self.last
-        *name, axes, figure = last.name
-        facts: list[Any] = [*name, dict(axes), figure, last.label, last.unit, last.better, last.least]
-        facts += [tuple(self.points), tuple(self.earlier), last.point.cases, last.measures, last.ranks]
-        return Series(*facts)
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """The properties that identify a series in all nights."""
+        own = self.series
+        place = (own.kind, own.system, own.partition, own.environ)
+        return (*place, own.application, own.variant, own.nodes, tuple(own.axes.items()), own.figure)
 
 
 def series(nights: Sequence[Night]) -> list[Series]:
@@ -146,13 +118,21 @@ def series(nights: Sequence[Night]) -> list[Series]:
 
     :param nights: the earliest first.
     """
-    growing: dict[Name, _Growing] = {}
-    broken = 0
+    seen: dict[tuple[Any, ...], list[_Seen]] = {}
+    changes = 0
     for night in (night for night in nights if night.is_nightly):
-        broken += bool(night.changed)
-        for seen in [*_overheads(night), *_bare(night)]:
-            growing.setdefault(seen.name, _Growing(seen, broken)).add(seen, broken)
-    return [each.series() for each in growing.values()]
+        changes += bool(night.changed)
+        for each in [*_overheads(night), *_bare(night)]:
+            seen.setdefault(each.name, []).append(replace(each, work=(changes, *each.work)))
+    return [_joined(each) for each in seen.values()]
+
+
+def _joined(seen: Sequence[_Seen]) -> Series:
+    """Return the series of these nights, which begins after its last break."""
+    last = seen[-1]
+    count = sum(1 for _ in itertools.takewhile(lambda each: each.work == last.work, reversed(seen)))
+    points = [point for each in seen for point in each.series.points]
+    return replace(last.series, points=tuple(points[-count:]), earlier=tuple(points[:-count]))
 
 
 def _rows(case: Case) -> Iterator[Row]:
@@ -197,22 +177,36 @@ def _overheads(night: Night) -> Iterator[_Seen]:
             before if _finite(before) else None,
             (case.key,),
         )
-        unit = row.overhead_unit
-        work = (*_work(case), unit, row.unit, *(["duet"] if row.duet else []))
-        name = _name(OVERHEAD, case, case.variant, row.figure)
-        yield _Seen(name, case.label, unit, row.better, _least(row), work, point, row.measures, _ranks(case))
+        work = (*_work(case), row.overhead_unit, row.unit, row.duet)
+        yield _Seen(_series_of(OVERHEAD, case, row, case.variant, point), work)
 
 
-def _name(kind: str, case: Case, variant: str, figure: str) -> Name:
-    return (kind, *case.identity_as(variant), figure)
+def _series_of(kind: str, case: Case, row: Row, variant: str, point: Point) -> Series:
+    """Return the series of a single point."""
+    system, partition, environ, application, _, nodes, axes = case.identity
+    return Series(
+        kind=kind,
+        system=system,
+        partition=partition,
+        environ=environ,
+        application=application,
+        variant=variant,
+        nodes=nodes,
+        axes=dict(axes),
+        figure=row.figure,
+        label=case.label,
+        unit=row.overhead_unit if kind == OVERHEAD else row.unit,
+        better=row.better,
+        least=_least(row) if kind == OVERHEAD else LEAST,
+        points=(point,),
+        cases=point.cases,
+        measures=row.measures,
+        ranks=int(case.expected.get("ranks") or 0),
+    )
 
 
 def _work(case: Case) -> tuple[Any, ...]:
     return (case.expected.get("ranks"), case.expected.get("amount"), case.provenance.get("input"))
-
-
-def _ranks(case: Case) -> int:
-    return int(case.expected.get("ranks") or 0)
 
 
 def _least(row: Row) -> float:
@@ -228,16 +222,15 @@ def _least(row: Row) -> float:
 
 def _bare(night: Night) -> Iterator[_Seen]:
     """Yield the bare values: the median of the container cases' baselines, or the bare case's own value."""
-    groups: dict[Name, list[_CaseRow]] = {}
+    groups: dict[tuple[Any, ...], list[_CaseRow]] = {}
     for case, row in _measured(night):
         # In a duet the baseline is of half a node.
         if _finite(row.baseline) and not row.duet:
-            groups.setdefault(_name(BARE, case, "", row.figure), []).append((case, row))
-    for name, pairs in groups.items():
+            groups.setdefault((case.identity_as(""), row.figure), []).append((case, row))
+    for pairs in groups.values():
         used = [(case, row) for case, row in pairs if row.subject is not None] or pairs
         case, row = used[-1]
-        facts = (case.label, row.unit, row.better, LEAST, (*_work(case), row.unit))
-        yield _Seen(name, *facts, _bare_point(night, used), row.measures, _ranks(case))
+        yield _Seen(_series_of(BARE, case, row, "", _bare_point(night, used)), (*_work(case), row.unit))
 
 
 def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import eventually
+from containercheck.session import claims
 from night_place import RUN, lines, made, night, start, steady, summary
 
 
@@ -164,19 +165,18 @@ def test_two_at_once_do_not_meet(place):
     (place.directory / "checks" / "made.py").write_text(source.replace("sed -n", "sleep 20; sed -n"))
     lines(place, "Steady", steady(3))
     process = start(place, "-n", "Steady")
-    lock = place.directory / "reports" / "nightly" / "lock"
+    lock = place.directory / "reports" / "nightly" / claims.LOCK
     assert eventually(lambda: lock.exists() and lock.read_text())
     status, output = night(place, "-n", "Steady")
     assert status == 2, output
-    assert "another night is still running here (began" in output
-    assert f"pid {process.pid}" in output
-    # Killed, it says nothing any more; the next one does.
+    assert "another session writes into" in output
+    assert f"process {process.pid} on" in output
+    # A night that was killed holds nothing.
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     (place.directory / "checks" / "made.py").write_text(source)
     status, output = night(place, "-n", "Steady")
     assert status == 0, output
-    assert "the night before was killed (began" in output
 
 
 def test_a_night_that_takes_too_long_is_stopped_and_keeps_what_it_has(place):

@@ -12,6 +12,7 @@ import pytest
 from conftest import start_made
 from containercheck.command import nightly
 from containercheck.history.nights import nights
+from containercheck.session.claims import LOCK
 from killed_writer import KILLED
 from made_nights import DAY, NOON, raw, row, session
 from night_place import left, lines, made, night, steady, summary
@@ -40,20 +41,6 @@ def place(tmp_path):
 
 def database(place):
     return place.directory / "reports" / "results.db"
-
-
-def test_a_night_that_ends_by_an_exception_was_not_killed(tmp_path, capsys):
-    for error in (OSError("no space left"), KeyboardInterrupt(), SystemExit(2)):
-        with pytest.raises(type(error)), nightly.alone(tmp_path):
-            raise error
-    with nightly.alone(tmp_path):
-        note = (tmp_path / "lock").read_text()
-    assert "was killed" not in capsys.readouterr().out
-    # This is what one leaves that was.
-    (tmp_path / "lock").write_text(note)
-    with nightly.alone(tmp_path):
-        pass
-    assert f"the night before was killed ({note.strip()})" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -98,7 +85,7 @@ def test_files_of_the_night_before_that_were_cut_in_half_are_written_anew(place)
     lines(place, "Steady", steady(2))
     assert night(place, "-n", "Steady")[0] == 0
     for path in left(place).iterdir():
-        if path.is_file() and path.name != "lock":
+        if path.is_file() and path.name != LOCK:
             data = path.read_bytes()
             path.write_bytes(data[: len(data) // 2])
     status, output = night(place, "-n", "Steady")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import trends
 from containercheck.history.causes import causes
 from containercheck.history.change_points import standing
 from containercheck.history.nights import nights
@@ -83,9 +82,3 @@ def test_a_slower_machine_is_one_cause_of_all_that_it_slows():
 
 def test_what_was_repaired_is_no_alarm_any_more():
     assert told(stored(6, since=3, until=4, overheads={"App0": 15.0})) == []
-
-
-def test_for_the_benchmark_a_night_begins_where_something_is_measured_again():
-    first, other, goes_on = raw(row()), raw(row(), name="Other"), raw(row(), earlier="report.json")
-    sessions = [session(first), session(other), session(goes_on), session(first, other), session(raw(measured=[]))]
-    assert [night.info["nightly"] for night in trends.as_nights(sessions)] == ["0000"] * 3 + ["0001"] * 2
