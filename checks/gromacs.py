@@ -57,11 +57,10 @@ class Dynamics(ContainerCheck):
     def work(self) -> Work:
         """The atoms of three to twelve boxes in each direction: with more, the input alone takes a minute."""
         # Seconds for 200 steps, measured bare on two cores of an AMD EPYC 9004.
-        facts = {"cube_unit": BOX, "fixed_seconds": 0.5, "bytes_per_unit": 1e3, "setup_seconds_per_unit": 3e-5}
-        facts = {**facts, "unit": "atoms", "parallel_seconds_per_unit": 3.4e-4}
+        costs = {"fixed_seconds": 0.5, "setup_seconds_per_unit": 3e-5, "parallel_seconds_per_unit": 3.4e-4}
         if self.boxes:
-            return Work(min_amount=self.boxes**3 * BOX, **facts)
-        return Work(min_amount=3**3 * BOX, amount_per_core=400, max_amount=12**3 * BOX, **facts)
+            return Work("atoms", self.boxes**3 * BOX, cube_unit=BOX, bytes_per_unit=1e3, **costs)
+        return Work("atoms", 3**3 * BOX, 400, 12**3 * BOX, cube_unit=BOX, bytes_per_unit=1e3, **costs)
 
     @run_before("run")
     def prepare_input(self):

@@ -20,7 +20,7 @@ from containercheck.application import references
 from containercheck.command import acceptance
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.job.explaining import Explaining
+from containercheck.node.job.explaining import Endings, Explaining
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts, JobSide
 from containercheck.node.verdict import findings
@@ -403,8 +403,8 @@ def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compa
     explaining = Explaining(facts, [])
     for causes in (
         explaining.explain_slowness(Evaluation(facts, tmp_path), {("new", "rate")}, [], [])[0],
-        explaining.explain_end({"new": 1}, [], []),
+        explaining.explain_end({"new": Endings(1, 1)}, [], []),
     ):
         assert [(cause["side"], cause["sentence"]) for cause in causes] == [("new", f"/dev/shm holds 8 MiB in {where}")]
     # Where what it is compared with ended too, the container is not to blame.
-    assert explaining.explain_end({"new": 1, measure: 1}, [], []) == []
+    assert explaining.explain_end({"new": Endings(1, 1), measure: Endings(1, 1)}, [], []) == []

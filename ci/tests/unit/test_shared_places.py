@@ -51,7 +51,7 @@ def test_a_night_runs_where_the_file_system_has_no_locks(tmp_path, monkeypatch, 
 
 
 def test_a_night_still_refuses_to_run_beside_another_one(tmp_path):
-    with claims.held([tmp_path], []), pytest.raises(claims.Taken), claims.held([tmp_path], []):
+    with claims.held([tmp_path]), pytest.raises(claims.Taken), claims.held([tmp_path]):
         pass
 
 

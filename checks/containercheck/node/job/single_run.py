@@ -119,6 +119,7 @@ def execute(command: Sequence[str], files: Sequence[Path], limit: float, watcher
         try:
             status = process.wait()
             seconds = time.monotonic() - started
+            watchdog.stop()
             if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
                 # If the whole job is ended, this process gets its signal a moment later: the run has not failed.
                 time.sleep(SETTLE)
