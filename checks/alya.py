@@ -18,14 +18,14 @@ once, is not run here.
 import shlex
 
 import reframe as rfm
-from containercheck import SITES, Answer, ContainerCheck, Figure, Misconfigured, Step, node_counts
+from containercheck import SITES, Answer, ContainerCheck, Metric, Misconfigured, Step, node_counts
 from reframe.core.builtins import parameter, run_after, run_before
 
 
 def column(name, number, more="", **facts):
-    """Return the figure for the mean of a column, whose lines begin with three numbers: step and iterations."""
+    """Return the metric for the mean of a column, whose lines begin with three numbers: step and iterations."""
     pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+){more}"
-    return Figure(name, pattern, "s", better="lower", reduce="mean", **facts)
+    return Metric(name, pattern, "s", better="lower", reduce="mean", **facts)
 
 
 @rfm.simple_test
@@ -37,7 +37,7 @@ class Alya(ContainerCheck):
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "Alya.x"
     recipe = "mpi"
-    sites_input = True
+    site_provides_input = True
     #: Threads of a rank.
     openmp = parameter([1, 2, 4, 7, 14, 28], loggable=True)
     plain = {"openmp": 1}
@@ -45,9 +45,9 @@ class Alya(ContainerCheck):
     seconds = 600
 
     rank_count = Answer("ranks", SITES)
-    figures = [column("assembly", 20), column("solver", 22)]
+    metrics = [column("assembly", 20), column("solver", 22)]
     # Both together, of each step (figure 6.5); the speed-up over nodes is that of steps.
-    figures += [column("step", 20, more=r" +\S+ +(\S+)", parts=2, scaling="strong")]
+    metrics += [column("step", 20, more=r" +\S+ +(\S+)", parts=2, scaling="strong")]
     answers = [
         Answer("steps", r"^ *(\d+) +\d+ +\d+(?: +\S+){19}"),
         # A number of the case's log, by the site's pattern.

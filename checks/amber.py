@@ -11,7 +11,7 @@ the archives in a mirror of the site's. Its own ``mdout`` has all that is report
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, node_counts
+from containercheck import Answer, ContainerCheck, Identity, Metric, node_counts
 from reframe.core.builtins import parameter, run_after
 
 MDOUT = "mdout"
@@ -21,8 +21,8 @@ ALL_STEPS = "Average timings for all steps:"
 
 
 def time_of(name, words, **facts):
-    """Return the figure for the seconds after these words."""
-    return Figure(name, rf"^\| +{words} +(\S+)", "s", better="lower", file=MDOUT, **facts)
+    """Return the metric for the seconds after these words."""
+    return Metric(name, rf"^\| +{words} +(\S+)", "s", better="lower", file=MDOUT, **facts)
 
 
 @rfm.simple_test
@@ -34,7 +34,7 @@ class Amber(ContainerCheck):
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "pmemd.MPI"
     recipe = "mpi"
-    sites_input = True
+    site_provides_input = True
     output_files = [MDOUT]
     # With one rank it refuses to run.
     min_ranks = 2
@@ -46,9 +46,9 @@ class Amber(ContainerCheck):
 
     identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
     rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
-    figures = [
+    metrics = [
         # Of all steps: that of the last ones stands before it.
-        Figure("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT, scaling="strong"),
+        Metric("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT, scaling="strong"),
         # In whole seconds, both.
         time_of("total", "Master Total wall time:"),
         time_of("setup", "Master Setup wall time:", compare="difference", tolerance=2.0),

@@ -9,7 +9,7 @@ from dataclasses import replace
 import reframe as rfm
 from amber import ALL_STEPS, MDOUT, POTENTIAL, time_of
 from collocation import Collocated
-from containercheck import WHOLE, Answer, Figure, Identity
+from containercheck import WHOLE, Answer, Identity, Metric
 from reframe.core.builtins import parameter
 
 
@@ -22,7 +22,7 @@ class AmberDLB(Collocated):
     num_nodes = parameter([1], loggable=True)
     executable = "pmemd.MPI"
     recipe = "mpi"
-    sites_input = True
+    site_provides_input = True
     output_files = [MDOUT]
     # With one rank it refuses to run.
     min_ranks = 2
@@ -36,9 +36,9 @@ class AmberDLB(Collocated):
 
     identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
     rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
-    figures = [
-        *Collocated.figures,
-        Figure("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT),
+    metrics = [
+        *Collocated.metrics,
+        Metric("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT),
     ]
     answers = [
         Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
@@ -46,7 +46,7 @@ class AmberDLB(Collocated):
     ]
 
     def time_of(self, name):
-        """Return the figure for the seconds of the whole run, which Amber writes into its own file."""
+        """Return the metric for the seconds of the whole run, which Amber writes into its own file."""
         return time_of(f"seconds_{name}", "Master Total wall time:")
 
     def programs(self, programs):

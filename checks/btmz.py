@@ -7,7 +7,7 @@ not have them: they come from Spack, or from the site (its modules, or the path 
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work, core_counts, node_counts
+from containercheck import Answer, ContainerCheck, Identity, Metric, Work, core_counts, node_counts
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Points and time steps of each class, and its zones: no more ranks than these (NPB's sys/setparams.c).
@@ -50,11 +50,11 @@ class BTMZ(ContainerCheck):
 
     identity = [Identity("version", r"^ Version\s+=\s+(\S+)")]
     rank_count = Answer("ranks", r"^ Total processes =\s+(\d+)")
-    figures = [
-        Figure("seconds", r"^ Time in seconds =\s+(\S+)", "s", better="lower", scaling="strong"),
-        Figure("rate", r"^ Mop/s total\s+=\s+(\S+)", "Mop/s"),
+    metrics = [
+        Metric("seconds", r"^ Time in seconds =\s+(\S+)", "s", better="lower", scaling="strong"),
+        Metric("rate", r"^ Mop/s total\s+=\s+(\S+)", "Mop/s"),
         # Of the ranks' time (table 6.3b), in points.
-        Figure(
+        Metric(
             "communication", r"^  qbc_comm:.*\( *(\S+)%\)", "%", "lower", "mean", compare="difference", tolerance=10.0
         ),
     ]

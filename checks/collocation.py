@@ -13,7 +13,7 @@ check is skipped. Any machine runs a program of ours, whose last rank works thre
 from dataclasses import replace
 
 import reframe as rfm
-from containercheck import MIXES, Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
+from containercheck import MIXES, Answer, CollocationSides, ContainerCheck, Metric, Work, seconds_of, side_by_side
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Steps of our program, regions of its lightest rank in a step, chunks of a region and thread, seconds of a chunk.
@@ -21,15 +21,15 @@ STEPS, REGIONS, CHUNKS, CHUNK = 40, 10, 8, 2.1e-4
 
 
 def report_of(name, words):
-    """Return the figure for a number that TALP reports at the end of a program, the mean of all programs."""
+    """Return the metric for a number that TALP reports at the end of a program, the mean of all programs."""
     facts = {"compare": "difference", "tolerance": 0.05, "sides": ("talp", "bare_talp")}
-    return Figure(name, rf"{words}: +(\d\.\d+)", "of 1", "higher", "mean", **facts)
+    return Metric(name, rf"{words}: +(\d\.\d+)", "of 1", "higher", "mean", **facts)
 
 
 def idle_of(points):
-    """Return the figure for the share of the node's cores that is idle, which may differ by so many points."""
+    """Return the metric for the share of the node's cores that is idle, which may differ by so many points."""
     facts = {"compare": "difference", "tolerance": points, "not_applicable_if": "^idle unknown"}
-    return Figure("idle", r"^idle (\S+) %", "%", "lower", **facts)
+    return Metric("idle", r"^idle (\S+) %", "%", "lower", **facts)
 
 
 class Collocated(CollocationSides, ContainerCheck):
@@ -51,23 +51,23 @@ class Collocated(CollocationSides, ContainerCheck):
         ["two", "one", "five", *(f"{count} of {mix}" for count in (1, 2) for mix in MIXES)], loggable=True
     )
     plain = {"use_case": "two"}
-    figures = [
+    metrics = [
         seconds_of("whole"),
         idle_of(10.0),
         # Useful work of the core that has most of it: a bound of the time, which no other load on the machine changes.
-        Figure("busiest_core", r"^busiest (\S+) s", "s", better="lower", not_applicable_if="^busiest unknown"),
+        Metric("busiest_core", r"^busiest (\S+) s", "s", better="lower", not_applicable_if="^busiest unknown"),
         report_of("parallel_efficiency", r"### Parallel efficiency"),
         report_of("load_balance", r"Communication efficiency: .*\n.*- Load Balance"),
     ]
 
     @run_after("init")
     def time_each(self):
-        """Add a figure for the seconds of each program."""
-        self.figures = [*self.figures, *map(self.time_of, self.program_names)]
+        """Add a metric for the seconds of each program."""
+        self.metrics = [*self.metrics, *map(self.time_of, self.program_names)]
 
     def time_of(self, name):
-        """Return the figure for the seconds of a program, whose lines of the output begin with its name."""
-        return Figure(f"seconds_{name}", f"^{name}: {self.seconds_pattern}", "s", better="lower")
+        """Return the metric for the seconds of a program, whose lines of the output begin with its name."""
+        return Metric(f"seconds_{name}", f"^{name}: {self.seconds_pattern}", "s", better="lower")
 
     @run_after("setup")
     def place_programs(self):
@@ -87,7 +87,7 @@ class Collocation(Collocated):
     compile_options = ["-fopenmp", "-ldl"]
     recipe = "collocation"
     # It takes two seconds, of which the start of a container is a sixth, when cores are idle: the busiest core is not.
-    figures = [seconds_of("whole", compare="difference", tolerance=0.5), idle_of(20.0), *Collocated.figures[2:]]
+    metrics = [seconds_of("whole", compare="difference", tolerance=0.5), idle_of(20.0), *Collocated.metrics[2:]]
     rank_count = Answer("ranks", r"^\w+: ranks (\d+)", reduce="sum")
     answers = [Answer("sum", r"^\w+: sum (\d+)", words=True)]
     work = Work(

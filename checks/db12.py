@@ -6,14 +6,14 @@ have a lower one.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work, core_counts
+from containercheck import Answer, Metric, SingleNodeCheck, Work, core_counts
 from reframe.core.builtins import parameter, run_before
 
 ALL = "all"
 
 
 @rfm.simple_test
-class DB12(OneNodeCheck):
+class DB12(SingleNodeCheck):
     """One copy for each slot in use, all at once."""
 
     descr = "DB12, the DIRAC benchmark"
@@ -32,9 +32,9 @@ class DB12(OneNodeCheck):
     plain = {"slots": ALL}
 
     # Copies, sum, arithmetic mean, geometric mean and median; below them the score of each copy, lowest first.
-    figures = [
-        Figure("DB12", r"^\d+ \S+ (\S+) \S+ \S+$", "DB12", spread=10.0, measures=("computing",)),
-        Figure("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12", spread=10.0, measures=("computing",)),
+    metrics = [
+        Metric("DB12", r"^\d+ \S+ (\S+) \S+ \S+$", "DB12", spread=10.0, measures=("computing",)),
+        Metric("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12", spread=10.0, measures=("computing",)),
     ]
     answers = [Answer("copies", r"^(\d+) \S+ \S+ \S+ \S+$")]
 

@@ -8,12 +8,12 @@ the library's, which chooses its blocks itself: so this is a program of the proj
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work
+from containercheck import Answer, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before
 
 
 @rfm.simple_test
-class DGEMM(OneNodeCheck):
+class DGEMM(SingleNodeCheck):
     """One product, by a thread on each core."""
 
     descr = "matrix product in blocks"
@@ -35,8 +35,8 @@ class DGEMM(OneNodeCheck):
     seconds = 80
     tolerance = 5.0
 
-    figures = [
-        Figure("GFLOPS", r"^GFLOPS (\S+)", "GFLOPS", spread=10.0, of_peak=True, measures=("computing", "memory"))
+    metrics = [
+        Metric("GFLOPS", r"^GFLOPS (\S+)", "GFLOPS", spread=10.0, of_peak=True, measures=("computing", "memory"))
     ]
     answers = [
         Answer("threads", r"^threads (\d+)"),

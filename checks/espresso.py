@@ -15,10 +15,10 @@ import reframe as rfm
 from containercheck import (
     Answer,
     ContainerCheck,
-    Figure,
     Identity,
-    RanksOnNode,
-    ThreadsOfRank,
+    Metric,
+    RanksPerNode,
+    ThreadsPerRank,
     Work,
     by_ratio,
     node_counts,
@@ -32,12 +32,12 @@ EDGE, POINTS = 26.0, 96**3
 
 
 def wall_clock(name, **facts):
-    """Return the figure for the wall-clock time of a routine."""
-    return Figure(name, rf"^ +{name} +: .*CPU +(\S.*?) WALL", "s", better="lower", **facts)
+    """Return the metric for the wall-clock time of a routine."""
+    return Metric(name, rf"^ +{name} +: .*CPU +(\S.*?) WALL", "s", better="lower", **facts)
 
 
 @rfm.simple_test
-class QuantumEspresso(ContainerCheck, RanksOnNode, ThreadsOfRank):
+class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
     """A self-consistent field; pure MPI as in D12.6, and in mixes of ranks and threads."""
 
     descr = "Quantum ESPRESSO pw.x"
@@ -56,7 +56,7 @@ class QuantumEspresso(ContainerCheck, RanksOnNode, ThreadsOfRank):
     identity = [Identity("version", r"^ +Program PWSCF v\.(\S+) starts")]
     rank_count = Answer("ranks", r"^ +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
     # The embedded inputs take seconds, 0.2 of which a container needs to read the program's code from its image.
-    figures = [
+    metrics = [
         wall_clock("PWSCF", compare="difference", tolerance=0.5, scaling="strong", spread=0.1),
         wall_clock("fftw", compare="difference", tolerance=0.3, spread=0.06),
     ]
@@ -76,7 +76,7 @@ class QuantumEspresso(ContainerCheck, RanksOnNode, ThreadsOfRank):
     def need_published_input(self):
         """Skip the systems of D12.6 where the site does not have them; they take long enough for a ratio."""
         if self.material in PUBLISHED:
-            self.figures = by_ratio(self.figures)
+            self.metrics = by_ratio(self.metrics)
         if self.material in PUBLISHED and not self.published_path:
             self.skip_because(f"no input: set 'published' to the directory that holds {self.material}.in")
 

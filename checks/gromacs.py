@@ -11,7 +11,7 @@ with GPUs. The embedded input is water, 17496 atoms, and more for many cores (``
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, ReleaseOfImage, Work, node_counts
+from containercheck import Answer, ContainerCheck, Identity, ImageRelease, Metric, Work, node_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
@@ -45,7 +45,7 @@ class Dynamics(ContainerCheck):
         Identity("instruction set", SIMD, file=LOG),
     ]
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
-    figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)]
+    metrics = [Metric("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)]
     answers = [
         # Single precision, and six digits in the log.
         Answer("potential_energy_at_start", POTENTIAL, file=LOG, reduce="first", rtol=2e-5),
@@ -75,7 +75,7 @@ class Dynamics(ContainerCheck):
 
 
 @rfm.simple_test
-class GROMACS(Dynamics, ReleaseOfImage):
+class GROMACS(Dynamics, ImageRelease):
     """A rank on each core, on a number of nodes (section 4.4.3)."""
 
     descr = "GROMACS, a rank on each core"

@@ -9,7 +9,7 @@ because RandomAccess sends its updates one by one: on TCP it would take minutes.
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, ReleaseOfImage, Work, node_counts
+from containercheck import Answer, ContainerCheck, Identity, ImageRelease, Metric, RanksPerNode, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -20,27 +20,27 @@ TINY = r"^HPL_N=1?\d{1,3}$"
 #: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
 #: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
-#: What a figure depends on whose ranks exchange messages.
+#: What a metric depends on whose ranks exchange messages.
 MESSAGES = ("messages", "network")
 FLAT = 64  # CHPCE's largest flat grid
 #: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, and has no first calls.
 TRANSPOSED = 2000
 
 
-def figure(name, key, unit, spread, **facts):
-    """Return a figure of HPCC's summary section."""
-    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **{"duet": True, **facts})
+def metric(name, key, unit, spread, **facts):
+    """Return a metric of HPCC's summary section."""
+    return Metric(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **{"duet": True, **facts})
 
 
 def per_core(name, key, unit, spread, **facts):
-    """Return a figure of single cores, which does not apply to a tiny matrix."""
-    return figure(name, key, unit, spread, not_applicable_if=TINY, **facts)
+    """Return a metric of single cores, which does not apply to a tiny matrix."""
+    return metric(name, key, unit, spread, not_applicable_if=TINY, **facts)
 
 
 def between_ranks(name, key, unit, **facts):
-    """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
+    """Return a metric of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
     facts = {"tolerance": 10.0, "duet": False, "measures": MESSAGES, **facts}
-    return figure(name, key, unit, 10.0, not_applicable_if=r"^CommWorldProcs=1$", **facts)
+    return metric(name, key, unit, 10.0, not_applicable_if=r"^CommWorldProcs=1$", **facts)
 
 
 def self_check(name, pattern, **facts):
@@ -49,7 +49,7 @@ def self_check(name, pattern, **facts):
 
 
 @rfm.simple_test
-class HPCC(ContainerCheck, ReleaseOfImage, RanksOnNode):
+class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
     """HPC Challenge 1.5."""
 
     descr = "HPC Challenge"
@@ -67,17 +67,17 @@ class HPCC(ContainerCheck, ReleaseOfImage, RanksOnNode):
 
     identity = [Identity("version", r"^This is the DARPA/DOE HPC Challenge Benchmark version (\S+)", file=OUTPUT)]
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
-    figures = [
-        figure("HPL", "HPL_Tflops", "TFLOPS", 15.0, of_peak=True, measures=("computing", *MESSAGES)),
+    metrics = [
+        metric("HPL", "HPL_Tflops", "TFLOPS", 15.0, of_peak=True, measures=("computing", *MESSAGES)),
         per_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0, measures=("computing",)),
         per_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0, measures=("computing",)),
         per_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0, measures=("computing", "memory")),
-        figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS", 20.0, measures=("computing", "memory", *MESSAGES)),
+        metric("MPIFFT", "MPIFFT_Gflops", "GFLOPS", 20.0, measures=("computing", "memory", *MESSAGES)),
         per_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s", 15.0, measures=("memory",)),
         per_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s", 20.0, measures=("memory",)),
         per_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s", 40.0, measures=("memory",)),
-        figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s", 30.0, measures=("memory", *MESSAGES)),
-        figure("PTRANS", "PTRANS_GBs", "GB/s", 15.0, measures=("memory", *MESSAGES)),
+        metric("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s", 30.0, measures=("memory", *MESSAGES)),
+        metric("PTRANS", "PTRANS_GBs", "GB/s", 15.0, measures=("memory", *MESSAGES)),
         between_ranks("AvgPingPongLatency", "AvgPingPongLatency_usec", "us", better="lower"),
         between_ranks("AvgPingPongBandwidth", "AvgPingPongBandwidth_GBytes", "GB/s"),
         between_ranks("RandomRingLatency", "RandomlyOrderedRingLatency_usec", "us", better="lower"),

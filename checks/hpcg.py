@@ -7,7 +7,7 @@ comes from Spack, or from the site (its modules, or a program).
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, core_counts, node_counts
+from containercheck import Answer, ContainerCheck, Identity, Metric, Step, Work, core_counts, node_counts
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Parts of a step of HPCG: dot product, sum of vectors, matrix times vector, and the preconditioner.
@@ -40,11 +40,11 @@ class HPCG(ContainerCheck):
 
     identity = [Identity("version", r"^version=(\S+)")]
     rank_count = Answer("ranks", r"^Machine Summary::Distributed Processes=(\d+)")
-    figures = [
-        Figure(
+    metrics = [
+        Metric(
             "HPCG", r"^Final Summary::HPCG result is VALID with a GFLOP/s rating of=(\S+)", "GFLOPS", scaling="weak"
         ),
-        Figure("bandwidth", r"^GB/s Summary::Raw Total B/W=(\S+)", "GB/s"),
+        Metric("bandwidth", r"^GB/s Summary::Raw Total B/W=(\S+)", "GB/s"),
     ]
     answers = [
         Answer("result", r"^Final Summary::HPCG result is[ =](\w+)", equals="VALID"),
@@ -67,8 +67,8 @@ class HPCG(ContainerCheck):
         differ between runs, and a rate is the operations of them all in that time.
         """
         if self.ranks != PLAIN:
-            kernels = [Figure(name, rf"^GFLOP/s Summary::Raw {name}=(\S+)", "GFLOPS") for name in KERNELS]
-            self.figures = [*self.figures, *kernels]
+            kernels = [Metric(name, rf"^GFLOP/s Summary::Raw {name}=(\S+)", "GFLOPS") for name in KERNELS]
+            self.metrics = [*self.metrics, *kernels]
 
     @run_before("run")
     def choose_problem(self):

@@ -9,7 +9,7 @@ other components before; ``-S HPL.executable=xhpl`` takes a site's own, which re
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work, node_counts
+from containercheck import Answer, ContainerCheck, Identity, Metric, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -50,8 +50,8 @@ class HPL(ContainerCheck):
     # The last P and Q (HPCC prints them twice). With fewer ranks than the grid has, HPL refuses to run, and
     # HPCC takes a grid of one.
     rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, reduce="product")
-    figures = [
-        Figure(
+    metrics = [
+        Metric(
             "HPL",
             r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)",
             "GFLOPS",

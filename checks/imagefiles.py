@@ -8,23 +8,23 @@ stage directory. The image is a file, in memory, or unpacked.
 """
 
 import reframe as rfm
-from containercheck import UNPACKED, Answer, Figure, ImagePlacement, OneNodeCheck, Work
+from containercheck import UNPACKED, Answer, ImagePlacement, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before
 
 TREE = "share/imagefiles"
 
 
-def figure(cache, step, tolerance):
-    """Return the figure for the seconds of the slowest process in a step, or for the processor time of all helpers."""
+def metric(cache, step, tolerance):
+    """Return the metric for the seconds of the slowest process in a step, or for the processor time of all helpers."""
     pattern = rf"^{cache}: .*\b{step} (\S+) s"
     facts = {"tolerance": tolerance, "spread": 0.4 * tolerance}
-    return Figure(
+    return Metric(
         f"{step}_{cache}", pattern, "s", better="lower", compare="difference", measures=("files", "start"), **facts
     )
 
 
 @rfm.simple_test
-class ImageFiles(OneNodeCheck, ImagePlacement):
+class ImageFiles(SingleNodeCheck, ImagePlacement):
     """The same work in a process on every core."""
 
     descr = "files of the image: stat, read, import"
@@ -39,8 +39,8 @@ class ImageFiles(OneNodeCheck, ImagePlacement):
     work = Work("processes", min_amount=1, amount_per_core=1, fixed_seconds=4)
 
     # Twice what Apptainer 1.4.5 without setuid, with squashfuse_ll, cost on a virtual machine with two cores.
-    figures = [
-        figure(cache, step, tolerance)
+    metrics = [
+        metric(cache, step, tolerance)
         for cache, tolerances in (("cold", (0.25, 0.3, 0.4)), ("warm", (0.25, 0.35, 0.4, 0.7)))
         for step, tolerance in zip(("stat", "read", "import", "helpers"), tolerances)
     ]

@@ -4,11 +4,11 @@ SANDIA section IV.A, figure 1: a container is built on a laptop, goes to a regis
 converted there. D12.6 sections 6.3 and 8.2: an image of OpenFOAM has 1.65 GB, and each is converted for each runtime.
 Here a registry of its own runs on the node's loopback for as long as the job: what is measured is the work of the tools
 and of the disk, and no network. The image is a shell and files that half compress; a larger one with
-``-S ImageTransfer.megabytes=1574``. There is nothing bare to compare with: the figures are a series over the nights.
+``-S ImageTransfer.megabytes=1574``. There is nothing bare to compare with: the metrics are a series over the nights.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work
+from containercheck import Answer, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before, variable
 
 STEPS = ("build", "push", "pull", "convert", "start")
@@ -17,7 +17,7 @@ SIZES = ("tree", "built", "pulled", "image")
 
 
 @rfm.simple_test
-class ImageTransfer(OneNodeCheck):
+class ImageTransfer(SingleNodeCheck):
     """All steps in one run, with umoci, skopeo and docker-registry, all of Debian."""
 
     descr = "an image built, pushed, pulled by digest, converted, started"
@@ -27,8 +27,8 @@ class ImageTransfer(OneNodeCheck):
     run_limit = 600
     #: Size of the tree that becomes an image, in units of 2^20 bytes.
     megabytes = variable(int, value=100)
-    figures = [Figure(f"seconds_{step}", rf"^seconds {step} (\S+)", "s", better="lower") for step in STEPS]
-    figures += [Figure(f"bytes_{name}", rf"^bytes {name} (\d+)", "bytes", better="lower") for name in SIZES]
+    metrics = [Metric(f"seconds_{step}", rf"^seconds {step} (\S+)", "s", better="lower") for step in STEPS]
+    metrics += [Metric(f"bytes_{name}", rf"^bytes {name} (\d+)", "bytes", better="lower") for name in SIZES]
     answers = [Answer("digest", r"^digest (\w+)", equals="kept")]
 
     @run_before("run")

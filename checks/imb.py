@@ -8,10 +8,10 @@ with it too.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, node_counts
+from containercheck import Answer, ContainerCheck, Identity, Metric, Step, Work, node_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-#: Bytes of the messages whose time, or bandwidth, is a figure; IMB measures all powers of two between.
+#: Bytes of the messages whose time, or bandwidth, is a metric; IMB measures all powers of two between.
 LATENCIES = (8, 1024)
 BANDWIDTHS = (65536, 1048576, 4194304)
 #: All sizes of IMB's PingPong but 0; those of Allreduce, which sums numbers of 4 bytes, are those from 4.
@@ -24,20 +24,20 @@ ROW = r"^ +{size} +\d+ +{time} +{bandwidth}$"
 
 
 def latency(size):
-    """Return the figure for the time of a message."""
-    return Figure(f"latency_{size}B", ROW.format(size=size, time=r"(\S+)", bandwidth=r"\S+"), "us", **LATENCY)
+    """Return the metric for the time of a message."""
+    return Metric(f"latency_{size}B", ROW.format(size=size, time=r"(\S+)", bandwidth=r"\S+"), "us", **LATENCY)
 
 
 def bandwidth(size):
-    """Return the figure for the bandwidth of a message."""
+    """Return the metric for the bandwidth of a message."""
     pattern = ROW.format(size=size, time=r"\S+", bandwidth=r"(\S+)")
-    return Figure(f"bandwidth_{size >> 10}KiB", pattern, "MB/s", spread=25.0)
+    return Metric(f"bandwidth_{size >> 10}KiB", pattern, "MB/s", spread=25.0)
 
 
 def allreduce(size):
-    """Return the figure for the time of a reduction, the mean of all ranks."""
+    """Return the metric for the time of a reduction, the mean of all ranks."""
     facts = LATENCY if size <= 4096 else {"better": "lower", "spread": 25.0}
-    return Figure(f"allreduce_{size}B", rf"^ +{size} +\d+ +\S+ +\S+ +(\S+)$", "us", **facts)
+    return Metric(f"allreduce_{size}B", rf"^ +{size} +\d+ +\S+ +\S+ +(\S+)$", "us", **facts)
 
 
 @rfm.simple_test
@@ -58,7 +58,7 @@ class IMB(ContainerCheck):
     tolerance = 10.0
     # Two ranks exchange messages of 24 sizes; all take part in the reduction.
     work = Work("ranks in a reduction", min_amount=2, amount_per_core=1, fixed_seconds=4)
-    #: Sizes of messages that are figures: few, or all that IMB measures, for the curves of SANDIA's figures 2 to 4.
+    #: Sizes of messages that are metrics: few, or all that IMB measures, for the curves of SANDIA's figures 2 to 4.
     sizes = parameter(["few", "all"], loggable=True)
     plain = {"sizes": "few"}
     #: Trials of a small message.
@@ -69,10 +69,10 @@ class IMB(ContainerCheck):
 
     identity = [Identity("version", r"^# +Intel\(R\) MPI Benchmarks (\S+),")]
     rank_count = Answer("ranks", r"^# #processes = (\d+)", reduce="last")
-    figures = [
+    metrics = [
         *map(latency, LATENCIES),
         *map(bandwidth, BANDWIDTHS),
-        Figure(
+        Metric(
             "bandwidth_peak",
             ROW.format(size=r"\d+", time=r"\S+", bandwidth=r"(\S+)"),
             "MB/s",
@@ -85,13 +85,13 @@ class IMB(ContainerCheck):
 
     @run_after("init")
     def measure_all_sizes(self):
-        """Make a figure of each size: the time of a message up to 4 KiB, else its bandwidth; and that of a sum."""
+        """Make a metric of each size: the time of a message up to 4 KiB, else its bandwidth; and that of a sum."""
         if self.sizes == "all":
             small = [size for size in ALL_SIZES if size <= 4096 and size not in LATENCIES]
             large = [size for size in ALL_SIZES if size > 4096 and size not in BANDWIDTHS]
             reductions = [size for size in ALL_SIZES if size >= 4 and size != 8]
             more = [*map(latency, small), *map(bandwidth, large), *map(allreduce, reductions)]
-            self.figures = [*self.figures, *more]
+            self.metrics = [*self.metrics, *more]
 
     @run_before("run")
     def choose_ranks_and_trials(self):

@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, Figure, FilePlacement, Identity, OneNodeCheck, Step, Work, skip_unless
+from containercheck import Answer, FilePlacement, Identity, Metric, SingleNodeCheck, Step, Work, skip_unless
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Ways of access, with their options and the titles of the reports that are read.
@@ -43,15 +43,15 @@ IN_TABLE = {"Pwrite": 4, "Re-Pwrite": 5, "Pread": 6, "Re-Pread": 7}
 
 
 def report(title):
-    """Return the figure for one report, in kB/s as IOzone prints it."""
+    """Return the metric for one report, in kB/s as IOzone prints it."""
     pattern = rf'^"{title} report"\n\s+"\d+"\s*\n"\d+"\s+(\d+)'
     if title in IN_TABLE:
         pattern = rf"^\s+(?:\d+\s+){{{IN_TABLE[title]}}}(\d+)"
-    return Figure(title.lower().replace(" ", "_"), pattern, "kB/s", spread=20.0, measures=("files",))
+    return Metric(title.lower().replace(" ", "_"), pattern, "kB/s", spread=20.0, measures=("files",))
 
 
 @rfm.simple_test
-class IOzone(OneNodeCheck, FilePlacement):
+class IOzone(SingleNodeCheck, FilePlacement):
     """IOzone 3.489."""
 
     descr = "IOzone"
@@ -80,8 +80,8 @@ class IOzone(OneNodeCheck, FilePlacement):
 
     @run_after("init")
     def choose_reports(self):
-        """Set the figures: each way of access has its own reports."""
-        self.figures = [report(title) for title in MODES[self.access][1]]
+        """Set the metrics: each way of access has its own reports."""
+        self.metrics = [report(title) for title in MODES[self.access][1]]
 
     @run_after("setup")
     def require_space(self):
@@ -110,4 +110,4 @@ class IOzone(OneNodeCheck, FilePlacement):
     def work(self) -> Work:
         """The megabytes of all reports; each goes over the file at 1 GB/s, or 100 MB/s with records of a few kB."""
         rate = 1000 if self.record_size > 100 else 100
-        return Work("megabytes", self.file_size * len(self.figures), fixed_seconds=2, serial_seconds_per_unit=1 / rate)
+        return Work("megabytes", self.file_size * len(self.metrics), fixed_seconds=2, serial_seconds_per_unit=1 / rate)

@@ -8,7 +8,7 @@ configuration isolates more, MPI between containers of a node is slower or fails
 """
 
 import reframe as rfm
-from containercheck import Answer, OneNodeCheck, Work
+from containercheck import Answer, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before
 
 #: What a container of these runtimes shares with others on its node; those of Docker have all to themselves.
@@ -18,7 +18,7 @@ EXPECTED = {"Apptainer": SHARED, "Singularity": SHARED, "Docker": OWN}
 
 
 @rfm.simple_test
-class Isolation(OneNodeCheck):
+class Isolation(SingleNodeCheck):
     """Answers only: it takes seconds."""
 
     descr = "what two containers of a node see of each other"
@@ -26,7 +26,7 @@ class Isolation(OneNodeCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "sh"
     recipe = "debian"
-    only_runs = True
+    smoke_test = True
     rounds = 1
     run_limit = 120
     work = Work("containers", min_amount=2, fixed_seconds=2)

@@ -1,7 +1,7 @@
 """Run Trilinos MueLu, algebraic multigrid: memory, and over nodes many small messages and collectives.
 
 SANDIA section IV.B: Trilinos 12.8.1 and the MueLu tutorial as the example of a container that a developer builds, and
-runs elsewhere; no figures are given. That the image builds and computes what the host does is what is checked; how long
+runs elsewhere; no metrics are given. That the image builds and computes what the host does is what is checked; how long
 the levels take to make, and the solution, is measured beside it. The program is the project's own, and solves what the
 tutorial's first chapters do, on Debian's Trilinos: Laplace's equation, by conjugate gradients with smoothed
 aggregation.
@@ -38,7 +38,7 @@ class MueLu(ContainerCheck):
 
     identity = [Identity("version", r"^Trilinos (\S+)")]
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    figures = [seconds_of("setup", spread=5.0), seconds_of("solve", spread=5.0)]
+    metrics = [seconds_of("setup", spread=5.0), seconds_of("solve", spread=5.0)]
     answers = [
         Answer("unknowns", r"^unknowns (\d+)"),
         # Sums in another order may need one iteration more.

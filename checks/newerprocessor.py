@@ -9,12 +9,12 @@ signal, or that starts programs by an emulator without saying so, is found by it
 import shlex
 
 import reframe as rfm
-from containercheck import ARCHITECTURES, Answer, OneNodeCheck, Work
+from containercheck import ARCHITECTURES, Answer, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_after
 
 
 @rfm.simple_test
-class NewerProcessor(OneNodeCheck):
+class NewerProcessor(SingleNodeCheck):
     """Answers only: it takes seconds."""
 
     descr = "a program for a newer processor ends with its reason"
@@ -22,7 +22,7 @@ class NewerProcessor(OneNodeCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "sh"
     recipe = "debian"
-    only_runs = True
+    smoke_test = True
     rounds = 1
     run_limit = 120
     work = Work("programs", min_amount=1, fixed_seconds=2)

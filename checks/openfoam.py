@@ -14,10 +14,10 @@ import reframe as rfm
 from containercheck import (
     Answer,
     ContainerCheck,
-    Figure,
     Identity,
+    Metric,
     Step,
-    ThreadsOfRank,
+    ThreadsPerRank,
     Work,
     by_ratio,
     node_counts,
@@ -31,7 +31,7 @@ MESH = "surfaceFeatureExtract -case case && blockMesh -case case && snappyHexMes
 
 
 @rfm.simple_test
-class OpenFOAM(ContainerCheck, ThreadsOfRank):
+class OpenFOAM(ContainerCheck, ThreadsPerRank):
     """simpleFoam; the mesh is made by one process, as D12.6 has mesh and decomposition as phases of their own."""
 
     descr = "OpenFOAM motorBike"
@@ -56,12 +56,12 @@ class OpenFOAM(ContainerCheck, ThreadsOfRank):
     # With the coarse mesh a program's start counts in a phase, not in the solver's own time. From an image it takes 0.3
     # to 0.6 s longer than bare: large libraries are read through its compressed file system. A mesh is three programs,
     # and takes 0.1 to 0.9 s longer. Accepted is about three times that.
-    figures = [
+    metrics = [
         seconds_of("mesh", compare="difference", tolerance=2.5),
         seconds_of("decompose", compare="difference", tolerance=1.2),
         seconds_of("solve", compare="difference", tolerance=1.5),
         # From the end of the first iteration to that of the last.
-        Figure("solver", r"^smoothSolver:.*\nExecutionTime = (\S+) s", "s", "lower", reduce="span", spread=13.0),
+        Metric("solver", r"^smoothSolver:.*\nExecutionTime = (\S+) s", "s", "lower", reduce="span", spread=13.0),
     ]
     answers = [
         Answer("cells", r"mesh : cells:(\d+)"),
@@ -100,12 +100,12 @@ class OpenFOAM(ContainerCheck, ThreadsOfRank):
         ]
         if self.openmp != 1:
             self.input_commands = [skip_without_threads(self.bare_program), *self.input_commands]
-        self.figures = by_ratio(self.figures) if self.full_only else self.figures
+        self.metrics = by_ratio(self.metrics) if self.full_only else self.metrics
         if self.num_tasks == 1:
             # OpenFOAM refuses -parallel for one rank.
             self.steps = [replace(step, command=step.command.replace(" -parallel", "")) for step in self.steps]
             self.steps = [step for step in self.steps if step.name != "decompose"]
-            self.figures = [figure for figure in self.figures if figure.name != "seconds_decompose"]
+            self.metrics = [metric for metric in self.metrics if metric.name != "seconds_decompose"]
 
     @property
     def work(self) -> Work:

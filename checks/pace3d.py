@@ -11,12 +11,12 @@ in the report, and fewer ranks on a node: speed-up and efficiency over cores com
 """
 
 import reframe as rfm
-from containercheck import SITES, Answer, ContainerCheck, Figure, RanksOnNode, node_counts
+from containercheck import SITES, Answer, ContainerCheck, Metric, RanksPerNode, node_counts
 from reframe.core.builtins import parameter, run_after
 
 
 @rfm.simple_test
-class PACE3D(ContainerCheck, RanksOnNode):
+class PACE3D(ContainerCheck, RanksPerNode):
     """The site's own program."""
 
     descr = "PACE3D, sintering"
@@ -24,7 +24,7 @@ class PACE3D(ContainerCheck, RanksOnNode):
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "pace3d"
     recipe = "mpi"
-    sites_input = True
+    site_provides_input = True
     #: Runs of each side; 0 for as many as the verdict needs.
     runs = parameter([0, 60], loggable=True)
     plain = {"runs": 0}
@@ -32,7 +32,7 @@ class PACE3D(ContainerCheck, RanksOnNode):
     seconds = 600
 
     rank_count = Answer("ranks", SITES)
-    figures = [Figure("LUPS", SITES, "LUPS", scaling="strong")]
+    metrics = [Metric("LUPS", SITES, "LUPS", scaling="strong")]
     answers = [Answer("answer", SITES, rtol=1e-6)]
 
     @run_after("init")

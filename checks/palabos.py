@@ -10,12 +10,12 @@ speed-up over cores is that of figure 8.9, on one node; over nodes the channel g
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, ThreadsOfRank, Work, node_counts
+from containercheck import Answer, ContainerCheck, Identity, Metric, RanksPerNode, ThreadsPerRank, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
 
 @rfm.simple_test
-class Palabos(ContainerCheck, RanksOnNode, ThreadsOfRank):
+class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
     """The flow past a sphere, by the project's own program."""
 
     descr = "Palabos, flow past a sphere"
@@ -35,10 +35,10 @@ class Palabos(ContainerCheck, RanksOnNode, ThreadsOfRank):
 
     identity = [Identity("version", r"^compiler (\S.*)")]
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    figures = [
+    metrics = [
         # With the start of the program, which reads its libraries from the image.
-        Figure("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True, scaling="strong"),
-        Figure("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, duet=True),
+        Metric("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True, scaling="strong"),
+        Metric("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, duet=True),
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("threads", "sites", "steps")]
     # Sums over all sites: compilers and MPI libraries differ in the order.

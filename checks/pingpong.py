@@ -10,18 +10,18 @@ SANDIA section VI.B and D12.6 section 6.9.1 show the loss of a container that do
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work, node_counts
+from containercheck import Answer, ContainerCheck, ImageRelease, Metric, Work, node_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-#: Classes of pairs, with what their figures depend on.
+#: Classes of pairs, with what their metrics depend on.
 MEASURES = {"within_socket": ("messages",), "between_sockets": ("messages",), "between_nodes": ("network",)}
 CLASSES = tuple(MEASURES)
 
 
-def figure_for_pair_class(name, unit, pair, **facts):
-    """Return a figure for one class of pair; it does not apply where the program says that there is no such pair."""
+def metric_for_pair_class(name, unit, pair, **facts):
+    """Return a metric for one class of pair; it does not apply where the program says that there is no such pair."""
     pattern = rf"^{name} {pair} (\S+) {unit}"
-    return Figure(
+    return Metric(
         f"{name}_{pair}",
         pattern,
         unit,
@@ -33,8 +33,8 @@ def figure_for_pair_class(name, unit, pair, **facts):
 
 
 def dispersion(name, unit, pair):
-    """Return the figure for the dispersion of one class of pair (figures 8.4 and 8.5), in points of percent."""
-    return Figure(
+    """Return the metric for the dispersion of one class of pair (figures 8.4 and 8.5), in points of percent."""
+    return Metric(
         f"{name}_dispersion_{pair}",
         rf"^{name} {pair} \S+ {unit} dispersion (\S+) %",
         "%",
@@ -47,7 +47,7 @@ def dispersion(name, unit, pair):
 
 
 @rfm.simple_test
-class PingPong(ContainerCheck, ReleaseOfImage):
+class PingPong(ContainerCheck, ImageRelease):
     """All pairs one after the other, by the project's own program."""
 
     descr = "Ping Pong between pairs of ranks, 4 B and 1 MB"
@@ -70,8 +70,8 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     seconds = 70
     tolerance = 10.0
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    figures = [figure_for_pair_class("latency", "us", pair, better="lower") for pair in CLASSES]
-    figures += [figure_for_pair_class("bandwidth", "MB/s", pair) for pair in CLASSES]
+    metrics = [metric_for_pair_class("latency", "us", pair, better="lower") for pair in CLASSES]
+    metrics += [metric_for_pair_class("bandwidth", "MB/s", pair) for pair in CLASSES]
     answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]
     answers += [Answer(f"pairs_{pair}", rf"^pairs {pair} (\d+)") for pair in CLASSES]
 
@@ -81,7 +81,7 @@ class PingPong(ContainerCheck, ReleaseOfImage):
         if self.full and self.image_release == "fitting":
             units = {"latency": "us", "bandwidth": "MB/s"}
             more = [dispersion(name, unit, pair) for name, unit in units.items() for pair in CLASSES]
-            self.figures = [*self.figures, *more]
+            self.metrics = [*self.metrics, *more]
 
     @run_before("run")
     def choose_seconds(self):

@@ -4,7 +4,7 @@ D12.6 section 9.2, CC-IN2P3: 12000 images train, 4000 validate, 4000 evaluate, 2
 with the container image in RAM and on a shared file system, and on K80 with a shared one. The wall-clock time less
 that of the computation, which D12.6 calls overhead, is ``outside`` here. A container added 1 to 2 s to it (5 to 12 % of
 bare's, which is ``outside_ratio``), and the shared file system 0.5 s more; memory, I/O and computing time stayed the
-same. Mean errors, sigma / sqrt(n), stand beside the figures in the results.
+same. Mean errors, sigma / sqrt(n), stand beside the metrics in the results.
 
 Pinned here is TensorFlow for processors: on nodes with GPUs the site names a build of its own (tensorflow_cnn.py).
 
@@ -14,7 +14,7 @@ The size of D12.6 is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, Figure, ImagePlacement, Step, Work, seconds_of
+from containercheck import RUN_BEGAN, Answer, ImagePlacement, Metric, Step, Work, seconds_of
 from reframe.core.builtins import parameter, run_before, variable
 from tensorflow_cnn import TensorFlow
 
@@ -22,9 +22,9 @@ from tensorflow_cnn import TensorFlow
 OUTSIDE = r"^seconds outside (\S+)"
 
 
-def figure(name, pattern, unit, tolerance):
-    """Return a figure to which a container adds a constant, however long the computation."""
-    return Figure(name, pattern, unit, better="lower", compare="difference", tolerance=tolerance)
+def metric(name, pattern, unit, tolerance):
+    """Return a metric to which a container adds a constant, however long the computation."""
+    return Metric(name, pattern, unit, better="lower", compare="difference", tolerance=tolerance)
 
 
 @rfm.simple_test
@@ -57,17 +57,17 @@ class RAMP(TensorFlow, ImagePlacement):
     #: Levels of the U-Net below the first.
     depth = variable(int, value=2)
 
-    figures = [
+    metrics = [
         # D12.6 saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
         # libraries through FUSE: 0.3 to 2.5 s more here, and on slower cores 4 to 11 s.
-        figure("outside", OUTSIDE, "s", tolerance=12.0),
+        metric("outside", OUTSIDE, "s", tolerance=12.0),
         # The same in percent of bare's, as in figures 9.2 to 9.4; those seconds are three times what bare takes here.
-        Figure("outside_ratio", OUTSIDE, "s", better="lower", tolerance=300.0),
-        Figure("compute", r"^seconds compute (\S+)", "s", better="lower", tolerance=10.0, spread=6.0),
-        figure("memory", r"^memory (\S+) MB", "MB", tolerance=32.0),
+        Metric("outside_ratio", OUTSIDE, "s", better="lower", tolerance=300.0),
+        Metric("compute", r"^seconds compute (\S+)", "s", better="lower", tolerance=10.0, spread=6.0),
+        metric("memory", r"^memory (\S+) MB", "MB", tolerance=32.0),
         # What Python and the U-Net read and write themselves; what a runtime reads of the image for them is not in it.
         # Measured: 55.9 MB in two bare runs, and 55.7 in a container.
-        Figure("io", r"^io (\S+) MB", "MB", better="lower", spread=1.0, not_applicable_if=r"^io unknown"),
+        Metric("io", r"^io (\S+) MB", "MB", better="lower", spread=1.0, not_applicable_if=r"^io unknown"),
         seconds_of("unet", compare="difference", tolerance=15.0),
     ]
     answers = [

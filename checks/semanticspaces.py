@@ -12,7 +12,7 @@ with other numbers of threads in the full axes.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Step, Work, core_counts
+from containercheck import Answer, Metric, SingleNodeCheck, Step, Work, core_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Elements of a word's vector.
@@ -22,12 +22,12 @@ WORDS = ("hinozeb", "venetapub", "vicihob")
 
 
 def time_of(name, **facts):
-    """Return the figure for a time that the script prints."""
-    return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", spread=14.0, **facts)
+    """Return the metric for a time that the script prints."""
+    return Metric(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", spread=14.0, **facts)
 
 
 @rfm.simple_test
-class SemanticSpaces(OneNodeCheck):
+class SemanticSpaces(SingleNodeCheck):
     """Airhead Semantic Spaces 2.0.4."""
 
     descr = "Airhead Semantic Spaces, Random Indexing"
@@ -46,11 +46,11 @@ class SemanticSpaces(OneNodeCheck):
     #: Size of the text, in units of 10^6 bytes.
     megabytes = variable(float, int, value=2.5)
 
-    figures = [
+    metrics = [
         time_of("indexing", scaling="strong"),
         time_of("indexing_serial"),
         time_of("query"),
-        Figure("efficiency", r"^efficiency (\S+) %", "%", spread=14.0),
+        Metric("efficiency", r"^efficiency (\S+) %", "%", spread=14.0),
     ]
     answers = [
         Answer("threads_agree", r"^threads \d+: (.*)", equals="nearest words equal"),

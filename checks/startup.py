@@ -11,7 +11,7 @@ limit of open files (opensciencegrid/docs issue 345), and many binds.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work
+from containercheck import Answer, ContainerCheck, ImagePlacement, ImageRelease, Metric, Work
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 MANY_FILES, MANY_BINDS = 20000, 50
@@ -20,14 +20,14 @@ MANY_FILES, MANY_BINDS = 20000, 50
 SPREADS = {"start": 0.03, "end": 0.01, "memory": 1.0}
 
 
-def figure(name, copies, word, unit, tolerance):
-    """Return a figure from the line about one copy, or about several."""
+def metric(name, copies, word, unit, tolerance):
+    """Return a metric from the line about one copy, or about several."""
     pattern, facts = rf"^{copies}: .*\b{word} (\S+) {unit}", {"tolerance": tolerance, "spread": SPREADS[word]}
-    return Figure(name, pattern, unit, better="lower", compare="difference", measures=("start",), **facts)
+    return Metric(name, pattern, unit, better="lower", compare="difference", measures=("start",), **facts)
 
 
 @rfm.simple_test
-class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
+class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
     """Start and end of ``cat``, in the image that all others are built upon."""
 
     descr = "container start-up and tear-down, memory"
@@ -49,13 +49,13 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     # Twice what Apptainer 1.4.5 without setuid cost on two virtual machines with two cores: 0.12 to 0.24 s, to end 5 to
     # 20 ms, 29 MB alone and 20 MB beside others. D12.6 section 9.2.1 saw one second at best, with version 3.3.0; CHPCE
     # 15 MB.
-    figures = [
-        figure("start", "one", "start", "s", tolerance=0.5),
-        figure("end", "one", "end", "s", tolerance=0.05),
-        figure("memory", "one", "memory", "MB", tolerance=48.0),
-        figure("start_several", "several", "start", "s", tolerance=0.5),
-        figure("end_several", "several", "end", "s", tolerance=0.05),
-        figure("memory_several", "several", "memory", "MB", tolerance=36.0),
+    metrics = [
+        metric("start", "one", "start", "s", tolerance=0.5),
+        metric("end", "one", "end", "s", tolerance=0.05),
+        metric("memory", "one", "memory", "MB", tolerance=48.0),
+        metric("start_several", "several", "start", "s", tolerance=0.5),
+        metric("end_several", "several", "end", "s", tolerance=0.05),
+        metric("memory_several", "several", "memory", "MB", tolerance=36.0),
     ]
     answers = [Answer("copies", r"^several: copies (\d+)")]
 

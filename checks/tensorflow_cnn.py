@@ -8,7 +8,7 @@ the one from PyPI is for processors, and a run that uses no GPU there fails.
 """
 
 import reframe as rfm
-from containercheck import STDERR, Answer, Figure, Identity, OneNodeCheck, Work
+from containercheck import STDERR, Answer, Identity, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Operations of a training step of one image, in units of 10^9: three times those of the published forward passes.
@@ -19,7 +19,7 @@ DEVICE = r"^TensorFlow .*, (CPU|GPU), \d+ threads"
 WITHOUT = r"(?:not compiled to use|enable the following instructions): "
 
 
-class TensorFlow(OneNodeCheck):
+class TensorFlow(SingleNodeCheck):
     """The common base of the checks that run programs of the project's own with TensorFlow."""
 
     executable = "python"
@@ -58,7 +58,7 @@ class TensorFlowCNN(TensorFlow):
     batches = variable(int, value=1)
     repeats = variable(int, value=3)
 
-    figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
+    metrics = [Metric("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         # Seeded, but sums are rounded in another order with other instructions or threads.

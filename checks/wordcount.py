@@ -8,7 +8,7 @@ memory before it reads, so the text comes from its file system; read-ahead goes 
 ``seconds_reading`` is what a rank still waits.
 
 What D12.6 section 9 calls overhead, the wall-clock time (from before MPI's launcher starts, to the end of the program)
-less that of the computation, is ``seconds_outside`` here; memory is a figure too. Efficiency is the share of all
+less that of the computation, is ``seconds_outside`` here; memory is a metric too. Efficiency is the share of all
 ranks' time that is spent on reading and counting; D12.6's, T(1) / (n T(n)) of figure 8.12, is the report's efficiency
 over cores, from the cases with other numbers of ranks in the full axes.
 """
@@ -16,17 +16,17 @@ over cores, from the cases with other numbers of ranks in the full axes.
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, RanksOnNode, Work, node_counts
+from containercheck import RUN_BEGAN, Answer, ContainerCheck, Metric, RanksPerNode, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
 
 def time_of(name, **facts):
-    """Return the figure for a time that the program prints."""
-    return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", **facts)
+    """Return the metric for a time that the program prints."""
+    return Metric(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", **facts)
 
 
 @rfm.simple_test
-class WordCount(ContainerCheck, RanksOnNode):
+class WordCount(ContainerCheck, RanksPerNode):
     """The words of a text, counted by the project's own program."""
 
     descr = "Word Count over MPI"
@@ -43,7 +43,7 @@ class WordCount(ContainerCheck, RanksOnNode):
     megabytes = variable(int, value=0)
 
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    figures = [
+    metrics = [
         time_of("compute", scaling="strong", spread=15.0),
         # As a difference: on few ranks a merge takes 10 to 30 ms, and a text that is read ahead 0.1 to 0.3 s.
         time_of("merging", compare="difference", tolerance=0.1),
@@ -51,8 +51,8 @@ class WordCount(ContainerCheck, RanksOnNode):
         time_of("counting", spread=18.0, duet=True),
         # Mostly the start of the container, 0.15 to 0.3 s here; D12.6 section 9.2.1 saw one second at best, of RAMP.
         time_of("outside", compare="difference", tolerance=0.7, not_applicable_if=r"^outside unknown"),
-        Figure("efficiency", r"^efficiency (\S+) %", "%", spread=15.0),
-        Figure("memory", r"^memory (\S+) MB", "MB", better="lower", compare="difference", tolerance=16.0),
+        Metric("efficiency", r"^efficiency (\S+) %", "%", spread=15.0),
+        Metric("memory", r"^memory (\S+) MB", "MB", better="lower", compare="difference", tolerance=16.0),
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("bytes", "words", "distinct", "checksum")]
     answers += [Answer("most_frequent", r"^word \d+ (\S+: \d+)", words=True)]

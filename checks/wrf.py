@@ -8,7 +8,7 @@ this case. The input is made with what the distribution has of it.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, by_ratio, node_counts, seconds_of
+from containercheck import Answer, ContainerCheck, Identity, Metric, Step, Work, by_ratio, node_counts, seconds_of
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Output of the first rank.
@@ -60,8 +60,8 @@ class WRF(ContainerCheck):
     rank_count = Answer("ranks", r"(?:Ntasks in X|ntasks in Y) +(\d+)", file=LOG, reduce="product")
     # Of all steps but the first, in which the program is still being read; from an image, through FUSE, that took
     # 0.4 to 0.8 s more in all.
-    figures = [
-        Figure("step", rf"^Timing for main: time (?!{FIRST}).*: +(\S+) elapsed", "s", "lower", "mean", LOG),
+    metrics = [
+        Metric("step", rf"^Timing for main: time (?!{FIRST}).*: +(\S+) elapsed", "s", "lower", "mean", LOG),
         seconds_of("wrf", compare="difference", tolerance=1.0, scaling="strong"),
     ]
     answers = [
@@ -92,7 +92,7 @@ class WRF(ContainerCheck):
         self.input_commands = [f"sh {self.own('wrf/prepare')} {self.bare_program}"]
         self.steps = [Step("wrf", self.program, parallel=True)]
         if self.points:
-            self.figures = by_ratio(self.figures)
+            self.metrics = by_ratio(self.metrics)
 
     @property
     def work(self) -> Work:

@@ -1,4 +1,4 @@
-"""What is common to all sites: reports, results database, logging of figures, and the mode for the full axes.
+"""What is common to all sites: reports, results database, logging of metrics, and the mode for the full axes.
 
 To be named before a site's own file, which has the last word, on where reports and database lie too (template.py):
 ``RFM_CONFIG_FILES=/this/repository/config/common.py:/site/settings.py``. ci/run does that by itself.
@@ -16,7 +16,7 @@ site_configuration = {
     # beside a measurement.
     "general": [{"report_file": str(_REPORTS / "run-report.json"), "poll_rate_max": 1}],
     "storage": [{"enable": True, "backend": "sqlite", "sqlite_db_file": str(_REPORTS / "results.db")}],
-    # A record for each figure: the tests of one class need not report the same ones.
+    # A record for each metric: the tests of one class need not report the same ones.
     "logging": [{"perflog_multiline": True}],
     "modes": [{"name": "full", "options": ["--setvar=full=yes"]}],
 }

@@ -157,8 +157,8 @@ site_configuration = {
                             # fills them for all, say. Names or numbers; of groups, whose members may write there, with
                             # an @ before them. Where a user may not write, or finds another's, ~/.cache is taken.
                             "cache_owners": ["hpctest", "@hpcstaff"],
-                            # Accepted overheads of this partition's own, by check and figure: in percent, or in the
-                            # unit of a figure that is compared by difference. Default: the check's.
+                            # Accepted overheads of this partition's own, by check and metric: in percent, or in the
+                            # unit of a metric that is compared by difference. Default: the check's.
                             "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
                             # The site's own references, a file <Check>.yaml each. Default: checks/references.
                             "references": "/site/containercheck/references",
@@ -189,12 +189,12 @@ site_configuration = {
                                     "launcher_options": ["--hint=nomultithread"],
                                     # For generic containers only, after those above.
                                     "image_launcher_options": ["--mpi=pmix"],
-                                    # In percent, for figures that name none of their own; 'tolerances' goes before it.
+                                    # In percent, for metrics that name none of their own; 'tolerances' goes before it.
                                     "tolerance": 3.0,
                                     # As in 'inputs', and not in both.
                                     "input": None,
                                     # For Alya, Amber and PACE3D only, whose program and input are the site's: how the
-                                    # program is run, as in ["sphere"]; and what its output looks like, by figure or
+                                    # program is run, as in ["sphere"]; and what its output looks like, by metric or
                                     # answer: {"LUPS": r"^performance (\S+)", "ranks": r"^processes (\d+)"}.
                                     "options": [],
                                     "patterns": {},

@@ -12,10 +12,10 @@ OLDEST_PYTHON = (3, 9)
 
 #: The names that application files use, by the module that defines them.
 _NAMES = {
-    "application.axes": "FilePlacement ImagePlacement RanksOnNode ReleaseOfImage ThreadsOfRank",
-    "application.declare": "RUN_BEGAN STDERR STDOUT Answer Figure Identity Neighbour Step Work by_ratio seconds_of "
+    "application.axes": "FilePlacement ImagePlacement RanksPerNode ImageRelease ThreadsPerRank",
+    "application.declare": "RUN_BEGAN STDERR STDOUT Answer Metric Identity Neighbour Step Work by_ratio seconds_of "
     "side_by_side skip_unless skip_without_threads",
-    "check.base": "ContainerCheck OneNodeCheck",
+    "check.base": "ContainerCheck SingleNodeCheck",
     "check.collocation": "MIXES WHOLE CollocationSides",
     "check.variants": "StaticMpiSides",
     "node.architectures": "ARCHITECTURES",

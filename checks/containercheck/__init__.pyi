@@ -2,15 +2,15 @@
 
 from containercheck.application.axes import FilePlacement as FilePlacement
 from containercheck.application.axes import ImagePlacement as ImagePlacement
-from containercheck.application.axes import RanksOnNode as RanksOnNode
-from containercheck.application.axes import ReleaseOfImage as ReleaseOfImage
-from containercheck.application.axes import ThreadsOfRank as ThreadsOfRank
+from containercheck.application.axes import ImageRelease as ImageRelease
+from containercheck.application.axes import RanksPerNode as RanksPerNode
+from containercheck.application.axes import ThreadsPerRank as ThreadsPerRank
 from containercheck.application.declare import RUN_BEGAN as RUN_BEGAN
 from containercheck.application.declare import STDERR as STDERR
 from containercheck.application.declare import STDOUT as STDOUT
 from containercheck.application.declare import Answer as Answer
-from containercheck.application.declare import Figure as Figure
 from containercheck.application.declare import Identity as Identity
+from containercheck.application.declare import Metric as Metric
 from containercheck.application.declare import Neighbour as Neighbour
 from containercheck.application.declare import Step as Step
 from containercheck.application.declare import Work as Work
@@ -20,7 +20,7 @@ from containercheck.application.declare import side_by_side as side_by_side
 from containercheck.application.declare import skip_unless as skip_unless
 from containercheck.application.declare import skip_without_threads as skip_without_threads
 from containercheck.check.base import ContainerCheck as ContainerCheck
-from containercheck.check.base import OneNodeCheck as OneNodeCheck
+from containercheck.check.base import SingleNodeCheck as SingleNodeCheck
 from containercheck.check.collocation import MIXES as MIXES
 from containercheck.check.collocation import WHOLE as WHOLE
 from containercheck.check.collocation import CollocationSides as CollocationSides

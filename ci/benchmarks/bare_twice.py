@@ -19,7 +19,7 @@ from reframe.core.pipeline import RegressionTestPlugin
 class BareTwice(RegressionTestPlugin):
     """A check that compares the bare program with itself."""
 
-    #: Facts for the benchmark that the results do not have. ``changes``, by figure, in log scale or in the figure's
+    #: Facts for the benchmark that the results do not have. ``changes``, by metric, in log scale or in the metric's
     #: unit; positive is worse. ``seconds`` of each run.
     noise_facts = variable(dict, value={}, loggable=True)
 
@@ -44,6 +44,6 @@ class BareTwice(RegressionTestPlugin):
         for values in record["verdict"]["measured"]:
             evaluation.count(values)
         self.noise_facts = {
-            "changes": {place.figure: pairs.changes for place, pairs in evaluation.pairs.items()},
+            "changes": {place.metric: pairs.changes for place, pairs in evaluation.pairs.items()},
             "seconds": [run["seconds"] for run in record["runs"] if str(run["round"]) not in record["replaced"]],
         }

@@ -50,15 +50,15 @@ TABLE = PACKAGE / "node" / "stats" / "boundaries.json"
 
 #: The last round in which a verdict can fall.
 HORIZON = 40
-#: Error probabilities: of a pass for a figure; of a failure at the tolerance, and at no overhead, for a whole check.
+#: Error probabilities: of a pass for a metric; of a failure at the tolerance, and at no overhead, for a whole check.
 PASS, FAIL, ZERO = 0.05, 0.05, 0.01
 #: Parts of each that the two tests may spend. Of all simulated shares (t and ranks 0.3 and 0.7, 0.5 and 0.5, 0.5 and
 #: 0.7) these close most: t on quiet nodes, ranks on noisy ones. Together they spend 0.8 of a failure at no overhead
 #: and 0.9 of a pass at most, as long as rounds spread no more than is known.
 SHARES = {"ranks": 0.82, "t": 0.5}
-#: Numbers of figures that have a row; a number in between takes the next larger row. Above 32: figures with an expected
+#: Numbers of metrics that have a row; a number in between takes the next larger row. Above 32: metrics with an expected
 #: range count twice.
-FIGURES = [*range(1, 33), 36, 40, 48, 64, 96, 128]
+METRICS = [*range(1, 33), 36, 40, 48, 64, 96, 128]
 #: The last round whose boundary is exact.
 EXACT = 22
 #: (smallest alpha, sequences drawn): rows with at least this alpha are filled from these sequences and their mirrors.
@@ -237,9 +237,9 @@ def contradicted():
 
 
 def levels(share):
-    """Return the error probabilities of the rows for a share of them: of ``pass``, and by figures of the others."""
+    """Return the error probabilities of the rows for a share of them: of ``pass``, and by metrics of the others."""
     kinds = {"fail": FAIL, "zero": ZERO}
-    return share * PASS, {kind: {count: share * alpha / count for count in FIGURES} for kind, alpha in kinds.items()}
+    return share * PASS, {kind: {count: share * alpha / count for count in METRICS} for kind, alpha in kinds.items()}
 
 
 def make():
@@ -259,19 +259,19 @@ def make():
         "horizon": HORIZON,
         "alpha": {"pass": PASS, "fail": FAIL, "zero": ZERO},
         "shares": SHARES,
-        "spending": "share alpha sqrt(n / horizon), alpha of fail and zero divided by the number of figures",
+        "spending": "share alpha sqrt(n / horizon), alpha of fail and zero divided by the number of metrics",
         "exact_to": EXACT,
         "sequences": [2 * number for _, number in STAGES],
         "seed": SEED,
         "pass": rows[passing],
-        **{kind: {str(figures): rows[alpha] for figures, alpha in row.items()} for kind, row in failing.items()},
+        **{kind: {str(metrics): rows[alpha] for metrics, alpha in row.items()} for kind, row in failing.items()},
         "t_meaning": "smallest moderated t after round 1, 2, ...; null: no look",
         "prior_degrees": PRIOR_DEGREES,
         "contradiction": "smallest (n - 1) s^2 / s0^2 with which the known spread s0 is contradicted, after each round",
         "contradicted": contradicted(),
         "t_pass": t_boundaries(t_passing),
         **{
-            f"t_{kind}": {str(figures): t_boundaries(alpha) for figures, alpha in row.items()}
+            f"t_{kind}": {str(metrics): t_boundaries(alpha) for metrics, alpha in row.items()}
             for kind, row in t_failing.items()
         },
     }
@@ -282,7 +282,7 @@ def text(table):
     lines = []
     for key, value in table.items():
         if key.removeprefix("t_") in ("fail", "zero"):
-            inner = ",\n".join(f"  {json.dumps(figures)}: {json.dumps(row)}" for figures, row in value.items())
+            inner = ",\n".join(f"  {json.dumps(metrics)}: {json.dumps(row)}" for metrics, row in value.items())
             lines.append(f"{json.dumps(key)}: {{\n{inner}}}")
         else:
             lines.append(f"{json.dumps(key)}: {json.dumps(value)}")

@@ -4,11 +4,11 @@
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
 100 within so many rounds; the checks that pass without overhead, and after how many rounds; of a check that fails, how
-many of the figures that are too slow it names; and which failures the confirmation in the same job keeps.
+many of the metrics that are too slow it names; and which failures the confirmation in the same job keeps.
 ``--rounds DIR`` adds the same for real rounds of a program against itself (JSON files: a list of runs with ``round``,
-``side`` and ``figures``), drawn with replacement.
+``side`` and ``metrics``), drawn with replacement.
 
-The verdict takes the spread of a figure as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
+The verdict takes the spread of a metric as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
 at all (the default, which is wide); and **ranks** is without any known spread, by signed ranks alone.
 """
 
@@ -38,10 +38,10 @@ PRIORS = {
     "double": lambda spread: 2 * spread,
     "absent": lambda spread: DEFAULT,
 }
-#: Rounds within which slowdowns are found and figures pass.
+#: Rounds within which slowdowns are found and metrics pass.
 WITHIN = (2, 3, 4, 6, 8, 12, 20, 40)
-FIGURES = (1, 4, 14)
-#: Figures of a check, how many of them are slower, and by which factors.
+METRICS = (1, 4, 14)
+#: Metrics of a check, how many of them are slower, and by which factors.
 OF_HPCC, SLOW, FACTORS = 14, 3, (1.5, 2.0, 4.0)
 
 
@@ -51,21 +51,21 @@ def percent(which):
 
 
 def false_verdicts(number, seed):
-    """Print false failures per check and false passes per figure.
+    """Print false failures per check and false passes per metric.
 
-    :param number: figures per cell.
+    :param number: metrics per cell.
     """
-    print(f"\nFalse verdicts in percent, {number} figures per cell (* shown, not promised; so is `half`)")
-    print("Promised: a check fails in 1 % without overhead, in 5 % at the tolerance; a figure passes there in 5 %.")
-    print(f"Without overhead the spread is {100 * ENORMOUS:g} %, at the tolerance 6 %; F figures in a check.")
+    print(f"\nFalse verdicts in percent, {number} metrics per cell (* shown, not promised; so is `half`)")
+    print("Promised: a check fails in 1 % without overhead, in 5 % at the tolerance; a metric passes there in 5 %.")
+    print(f"Without overhead the spread is {100 * ENORMOUS:g} %, at the tolerance 6 %; F metrics in a check.")
     header = f"{'':16}{'rule':8}{'fail, no overhead':>18}{'fail at tolerance':>18}{'pass':>6}"
-    print(f"{header}\n{'F =':24}" + 2 * "".join(f"{figures:6}" for figures in FIGURES))
+    print(f"{header}\n{'F =':24}" + 2 * "".join(f"{metrics:6}" for metrics in METRICS))
     for name, noise in NOISES.items():
         sample = noise(np.random.default_rng(seed), (HORIZON, number))
         lines = {rule: [] for rule in PRIORS}
         passes = {}
         for centre, spread in ((0.0, ENORMOUS), (BOUND, 0.06)):
-            for together in FIGURES:
+            for together in METRICS:
                 changes = centre + spread * sample[:, : number // together * together]
                 averages = counted(changes)
                 for rule, known in PRIORS.items():
@@ -78,17 +78,17 @@ def false_verdicts(number, seed):
             print(f"{'' if place else name:16}{rule:8}{line}", flush=True)
 
 
-def slowdown_found(noise, figures, known, most=20.0):
-    """Return the smallest slowdown in percent for which 95 of 100 figures fail; infinite if there is none.
+def slowdown_found(noise, metrics, known, most=20.0):
+    """Return the smallest slowdown in percent for which 95 of 100 metrics fail; infinite if there is none.
 
     :param noise: changes without overhead, in log scale.
-    :param figures: number of figures in a check.
+    :param metrics: number of metrics in a check.
     :param known: the known spread, in log scale.
     :param most: the largest factor - 1 that is tried.
     """
 
     def is_found(change):
-        return np.mean(judge(noise + change, figures, known=known).verdict < 0) >= FOUND
+        return np.mean(judge(noise + change, metrics, known=known).verdict < 0) >= FOUND
 
     low, high = 0.0, math.log1p(most)
     if not is_found(high):
@@ -110,9 +110,9 @@ def two_phases(number, seed):
     The second phase has fresh rounds, as many as the first took but two at least; it keeps what it does not refute
     (node/job/confirmation.py). Of a slowdown that is sure, none may be refuted.
 
-    :param number: figures per cell.
+    :param number: metrics per cell.
     """
-    print(f"\nBoth phases, F = 1, the spread known, {number} figures per cell, percent: failed at first, and kept")
+    print(f"\nBoth phases, F = 1, the spread known, {number} metrics per cell, percent: failed at first, and kept")
     cases = {
         "no overhead, 50 %": (0.0, ENORMOUS),
         "at tolerance, 6 %": (BOUND, 0.06),
@@ -135,8 +135,8 @@ def two_phases(number, seed):
 def refuted(fresh, rounds, spread):
     """Return which failures fresh rounds speak against.
 
-    :param fresh: (rounds, figures), in log scale.
-    :param rounds: number of them for which there is time, (figures,).
+    :param fresh: (rounds, metrics), in log scale.
+    :param rounds: number of them for which there is time, (metrics,).
     :param spread: the known spread.
     """
     judged = judge(fresh, 1, known=spread)
@@ -147,41 +147,41 @@ def refuted(fresh, rounds, spread):
 
 def found(number, seed):
     """Print the smallest slowdowns that are found within numbers of rounds."""
-    print(f"\nSmallest slowdown (%) found in 95 of 100, tolerance 5 %, normal noise, {number} figures per cell")
+    print(f"\nSmallest slowdown (%) found in 95 of 100, tolerance 5 %, normal noise, {number} metrics per cell")
     print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={rounds}':>8}" for rounds in WITHIN))
     for spread in SPREADS:
         noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
-        for figures in (1, 14):
+        for metrics in (1, 14):
             for rule, known in PRIORS.items():
-                cells = [shown(slowdown_found(noise[:rounds], figures, known(spread))) for rounds in WITHIN]
-                print(f"{100 * spread:<8g}{figures:4} {rule:10}" + "".join(cells), flush=True)
+                cells = [shown(slowdown_found(noise[:rounds], metrics, known(spread))) for rounds in WITHIN]
+                print(f"{100 * spread:<8g}{metrics:4} {rule:10}" + "".join(cells), flush=True)
 
 
 def passed(number, seed):
     """Print how many checks without overhead pass within numbers of rounds, and how many rounds they take."""
-    print(f"\nWithout overhead: checks passed within n rounds (%), failed, rounds used; {number} figures per cell")
+    print(f"\nWithout overhead: checks passed within n rounds (%), failed, rounds used; {number} metrics per cell")
     within = "".join(f"{f'n={rounds}':>7}" for rounds in WITHIN)
     print(f"{'spread':8}{'F':>4} {'rule':10}{within}   failed  rounds")
     for spread in SPREADS:
         noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
-        for figures in FIGURES:
-            changes = noise[:, : number // figures * figures]
+        for metrics in METRICS:
+            changes = noise[:, : number // metrics * metrics]
             averages = counted(changes)
             for rule, known in PRIORS.items():
-                judged = judge(changes, figures, True, known=known(spread), averages=averages)
-                checked = checks(judged, figures, changes, known(spread))
+                judged = judge(changes, metrics, True, known=known(spread), averages=averages)
+                checked = checks(judged, metrics, changes, known(spread))
                 shares = [percent((checked.verdict > 0) & (checked.rounds <= rounds)) for rounds in WITHIN]
                 line = "".join(f"{share:7.1f}" for share in shares)
                 line += f"{percent(checked.verdict < 0):9.2f}{np.mean(checked.rounds):8.1f}"
-                print(f"{100 * spread:<8g}{figures:4} {rule:10}{line}", flush=True)
+                print(f"{100 * spread:<8g}{metrics:4} {rule:10}{line}", flush=True)
 
 
 def named(number, seed):
-    """Print how many of the too slow figures a check names, and how many rounds that takes.
+    """Print how many of the too slow metrics a check names, and how many rounds that takes.
 
     :param number: checks per cell.
     """
-    print(f"\n{SLOW} of {OF_HPCC} figures slower by a factor, normal noise, {number} checks a cell: rounds on average,")
+    print(f"\n{SLOW} of {OF_HPCC} metrics slower by a factor, normal noise, {number} checks a cell: rounds on average,")
     print("and until 95 of 100 checks have ended; all that are slow failed, and any that is not (percent of checks).")
     print(f"{'spread':8}{'factor':>7} {'rule':8}{'rounds':>8}{'95 %':>6}{'all failed':>11}{'falsely':>9}")
     for spread in (0.03, 0.06, 0.15, 0.20):
@@ -194,23 +194,23 @@ def named(number, seed):
             for rule, known in PRIORS.items():
                 judged = judge(changes, OF_HPCC, True, known=known(spread), averages=averages)
                 now = checks(judged, OF_HPCC, changes, known(spread))
-                every = percent((now.figures[:, :SLOW] < 0).all(axis=1))
-                falsely = percent((now.figures[:, SLOW:] < 0).any(axis=1))
+                every = percent((now.metrics[:, :SLOW] < 0).all(axis=1))
+                falsely = percent((now.metrics[:, SLOW:] < 0).any(axis=1))
                 cells = f"{now.rounds.mean():8.1f}{np.quantile(now.rounds, 0.95):6.0f}{every:11.1f}{falsely:9.2f}"
                 print(f"{100 * spread:<8g}{factor:7g} {rule:8}{cells}", flush=True)
 
 
 def real_pairs(path):
-    """Return the differences of the rounds in a file, by figure, in log scale.
+    """Return the differences of the rounds in a file, by metric, in log scale.
 
-    More than two figures are repetitions of one, of which the median counts, as in the check of HPL.
+    More than two metrics are repetitions of one, of which the median counts, as in the check of HPL.
 
     :returns: a list of (name, (rounds,)).
     :raises ValueError: a round has not both sides.
     """
     sides = {}
     for run in json.loads(path.read_text()):
-        values = run["figures"] if len(run["figures"]) <= 2 else [statistics.median(run["figures"])]
+        values = run["metrics"] if len(run["metrics"]) <= 2 else [statistics.median(run["metrics"])]
         sides.setdefault(run["round"], {})[run["side"]] = np.log(values)
     if any(len(both) != 2 for both in sides.values()):
         raise ValueError(f"{path}: a round without both sides")
@@ -222,7 +222,7 @@ def real_pairs(path):
 
 def real(directory, number, seed):
     """Print the same on real rounds of a program against itself, drawn with replacement, sides swapped at random."""
-    print(f"\nReal rounds of a program against itself, F = 1, {number} figures per cell; known: their robust spread")
+    print(f"\nReal rounds of a program against itself, F = 1, {number} metrics per cell; known: their robust spread")
     header = f"{'':14}{'rule':8}{'spread':>8}{'pass':>7}{'open':>7}{'fail':>7}{'rounds':>8}"
     print(header + "".join(f"{f'n={rounds}':>7}" for rounds in (3, 8, 40)) + "  (slowdown found within)")
     for path in sorted(Path(directory).glob("*.json")):

@@ -4,7 +4,7 @@ import os
 import shutil
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Metric
 from planted_causes import FAULTS, PROGRAM, WRAPPER
 from reframe.core.builtins import parameter, run_after, run_before
 
@@ -26,9 +26,9 @@ class Explained(ContainerCheck):
 
     @run_after("init")
     def declare(self):
-        """Declare the figure, by what it depends on."""
+        """Declare the metric, by what it depends on."""
         measures = FAULTS[self.fault].measures
-        self.figures = [Figure("count", r"^count (\d+)", "steps", better="lower", spread=2.0, measures=measures)]
+        self.metrics = [Metric("count", r"^count (\d+)", "steps", better="lower", spread=2.0, measures=measures)]
 
     @run_before("run")
     def plant(self):

@@ -4,7 +4,7 @@
 
 Each check compares its bare program with itself, with runs of two lengths (:data:`LENGTHS`), N rounds each. From the
 median seconds of a run at both lengths follow the cost of a start and that of an iteration; from the variances of a
-figure at both, how much runs differ from one another and how much what is inside a run does:
+metric at both, how much runs differ from one another and how much what is inside a run does:
 
     seconds(L) = start + iteration L         variance(L) = between + within / L
 
@@ -19,11 +19,11 @@ standard deviation is known to 70 / sqrt(N) %, so 12 rounds give a length that i
 
 *Spread* (of pairs: 1.4826 times the median absolute deviation) is that of the results, at the long length; it,
 *between* and *within* (both as standard deviations of a run, the second at the short length) are in percent, or in the
-figure's unit where it is compared by difference. ``shortest`` says that longer
-runs did not spread less, ``longest`` that runs differ by nothing but what is inside them. The star marks the figure
+metric's unit where it is compared by difference. ``shortest`` says that longer
+runs did not spread less, ``longest`` that runs differ by nothing but what is inside them. The star marks the metric
 whose spread is the greatest part of what is accepted: it closes last, and the check's length should be its.
 
-The spread, rounded up, is what a figure states as ``spread`` (application/declare.py): what is known of it before the
+The spread, rounded up, is what a metric states as ``spread`` (application/declare.py): what is known of it before the
 first round.
 """
 
@@ -147,22 +147,22 @@ def of_length(iterations: float, length: Length) -> str:
     return f"{iterations:.2g} {length.unit}" if iterations < 100 else f"{round(iterations, -1):.0f} {length.unit}"
 
 
-HEADER = ("figure", "accepted", "spread", "between", "within", "length")
+HEADER = ("metric", "accepted", "spread", "between", "within", "length")
 
 
-def row_of(figure: Row, more: Sequence[str]) -> tuple[str, ...]:
-    """Return the row of a figure, with these last columns."""
-    accepted = f"{figure.accepted[1]:g} {figure.overhead_unit}"
-    return (figure.figure, accepted, shown(figure.spread), *more)
+def row_of(metric: Row, more: Sequence[str]) -> tuple[str, ...]:
+    """Return the row of a metric, with these last columns."""
+    accepted = f"{metric.accepted[1]:g} {metric.overhead_unit}"
+    return (metric.metric, accepted, shown(metric.spread), *more)
 
 
 def closes_last(rows: Sequence[Row]) -> str:
-    """Return the figure whose spread is the greatest part of what is accepted."""
-    return max(rows, key=lambda row: (row.spread or 0.0) / (abs(row.accepted[1]) or math.inf)).figure
+    """Return the metric whose spread is the greatest part of what is accepted."""
+    return max(rows, key=lambda row: (row.spread or 0.0) / (abs(row.accepted[1]) or math.inf)).metric
 
 
 def compared(length: Length, short: Case, long: Case) -> list[str]:
-    """Return the lines about two sessions of a check: one about its runs, and a table of its figures."""
+    """Return the lines about two sessions of a check: one about its runs, and a table of its metrics."""
     seconds = [statistics.median(case.noise_facts["seconds"]) for case in (short, long)]
     costs = cost(length.short, length.long, *seconds)
     first = (
@@ -172,16 +172,16 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
     )
     rows = [HEADER]
     last = closes_last(long.rows)
-    for figure in long.rows:
-        name = figure.figure
+    for metric in long.rows:
+        name = metric.metric
         changes = [case.noise_facts["changes"].get(name) for case in (short, long)]
         if None in changes:
             continue
-        variances = [variance(each, figure.overhead_unit == "%") for each in changes]
+        variances = [variance(each, metric.overhead_unit == "%") for each in changes]
         between, within = parts(length.short, length.long, *variances)
         best = of_length(soonest(costs, between, within), length) + (" *" if name == last else "  ")
         deviations = (shown(math.sqrt(between)), shown(math.sqrt(within / length.short)))
-        rows.append(row_of(figure, (*deviations, best)))
+        rows.append(row_of(metric, (*deviations, best)))
     return [first, *columns(rows, 2)]
 
 
@@ -190,7 +190,7 @@ def of_one_length(case: Case) -> list[str]:
     seconds = statistics.median(case.noise_facts["seconds"])
     first = f"{case.check}: no variable sets its length; a run takes {seconds:.3g} s ({case.rounds} rounds)"
     last = closes_last(case.rows)
-    rows = [row_of(row, ("-", "-", "*" if row.figure == last else " ")) for row in case.rows]
+    rows = [row_of(row, ("-", "-", "*" if row.metric == last else " ")) for row in case.rows]
     return [first, *columns([HEADER, *rows], 2)]
 
 
@@ -210,7 +210,7 @@ def measure(sessions: Sessions, check: str, rounds: int, options: Sequence[str])
         elif all(case.rows for case in cases) and len(cases) == len(settings):
             lines += compared(length, *cases) if length else of_one_length(*cases)
         else:
-            lines.append(f"{name}: it has no figures here")
+            lines.append(f"{name}: it has no metrics here")
     return lines
 
 

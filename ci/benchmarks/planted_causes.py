@@ -44,7 +44,7 @@ class Fault:
     :ivar variables: of the job; ``PLACE`` in a value is the stage directory.
     :ivar runtime: commands of the runtime, after :data:`WRAPPER`.
     :ivar options: of the runtime.
-    :ivar measures: what the figure depends on.
+    :ivar measures: what the metric depends on.
     :ivar proven: whether an experiment can prove it.
     :ivar fails: whether the check fails.
     """

@@ -1,6 +1,6 @@
-"""Simulate noise, and judge many figures at once; for ci/benchmarks/detection.py and the tests.
+"""Simulate noise, and judge many metrics at once; for ci/benchmarks/detection.py and the tests.
 
-:func:`judge` and :func:`checks` are ``Pairs`` and ``more_would_tell`` of node/stats/pairs.py for many figures;
+:func:`judge` and :func:`checks` are ``Pairs`` and ``more_would_tell`` of node/stats/pairs.py for many metrics;
 ci/tests/unit/test_sequential_promises.py proves that they agree.
 """
 
@@ -16,21 +16,21 @@ from containercheck.node.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Pri
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
 BOUND = math.log1p(TOLERANCE / 100)
-#: Assumed spread of a figure that was never measured, in log scale (known_spreads.UNKNOWN_SPREAD, which needs ReFrame).
+#: Assumed spread of a metric that was never measured, in log scale (known_spreads.UNKNOWN_SPREAD, which needs ReFrame).
 DEFAULT = 0.20
 #: Numbers of the verdicts.
 NUMBERS = {PASS: 1, FAIL: -1, INCONCLUSIVE: 0}
 
-#: Verdicts of many figures: ``verdict`` is 1 (pass), -1 (fail) or 0 (open), ``after`` the rounds it took or 41; both
-#: (figures,). ``hopeless``, (rounds, figures), is the property of ``Pairs`` after each round; None where it was not
-#: asked for. ``asks``, (figures,), tells which are open because they gain too much.
+#: Verdicts of many metrics: ``verdict`` is 1 (pass), -1 (fail) or 0 (open), ``after`` the rounds it took or 41; both
+#: (metrics,). ``hopeless``, (rounds, metrics), is the property of ``Pairs`` after each round; None where it was not
+#: asked for. ``asks``, (metrics,), tells which are open because they gain too much.
 Judged = namedtuple("Judged", "verdict after hopeless asks")
-#: Verdicts of many checks, (checks,), the rounds that they ran, (checks,), and the verdicts that their figures had by
-#: then, (checks, figures).
-Checked = namedtuple("Checked", "verdict rounds figures")
+#: Verdicts of many checks, (checks,), the rounds that they ran, (checks,), and the verdicts that their metrics had by
+#: then, (checks, metrics).
+Checked = namedtuple("Checked", "verdict rounds metrics")
 
 
-# Noise: symmetric differences of two runs in log scale, (rounds, figures).
+# Noise: symmetric differences of two runs in log scale, (rounds, metrics).
 
 
 def normal(draw, shape):
@@ -103,12 +103,12 @@ NOISES = {
 def counts(changes, bound):
     """Return the numbers of Walsh averages above and below ``bound`` after each round: two arrays like ``changes``.
 
-    :param changes: (rounds, figures), in log scale.
+    :param changes: (rounds, metrics), in log scale.
     """
-    rounds, figures = changes.shape
-    above, below = (np.zeros((rounds, figures), dtype=np.int16) for _ in range(2))
-    # As many figures at once as fit into the processor's cache.
-    for start in range(0, figures, 4096):
+    rounds, metrics = changes.shape
+    above, below = (np.zeros((rounds, metrics), dtype=np.int16) for _ in range(2))
+    # As many metrics at once as fit into the processor's cache.
+    for start in range(0, metrics, 4096):
         part = np.ascontiguousarray(changes[:, start : start + 4096]) - bound
         totals = [np.zeros(part.shape[1], dtype=np.int16) for _ in range(2)]
         for new in range(rounds):
@@ -125,15 +125,15 @@ def counted(changes):
     return counts(changes, BOUND), counts(changes, 0.0)
 
 
-def column(boundary, kind, rounds, figures=1):
+def column(boundary, kind, rounds, metrics=1):
     """Return the boundaries of a test after each round as a column."""
-    return np.array([boundary(kind, number, figures) for number in range(1, rounds + 1)])[:, None]
+    return np.array([boundary(kind, number, metrics) for number in range(1, rounds + 1)])[:, None]
 
 
 class Moments:
-    """The mean and the moderated spread after each round, (rounds, figures).
+    """The mean and the moderated spread after each round, (rounds, metrics).
 
-    :param changes: (rounds, figures), in log scale.
+    :param changes: (rounds, metrics), in log scale.
     :param known: the known spread, in log scale, of all or of each.
     :ivar assumed: the spread that counts as known after each round.
     """
@@ -150,17 +150,17 @@ class Moments:
         scale = np.sqrt((PRIOR_DEGREES * self.assumed**2 + squares) / (PRIOR_DEGREES + number - 1))
         self._error = scale / np.sqrt(number)
 
-    def margin(self, kind, figures=1):
+    def margin(self, kind, metrics=1):
         """Return by how much the mean must be off a bound."""
-        return column(t_boundary, kind, len(self.mean), figures) * self._error
+        return column(t_boundary, kind, len(self.mean), metrics) * self._error
 
 
-def judge(changes, figures, give_up=False, known=None, averages=None):
-    """Return the first verdict of each figure, with the tolerance of 5 %, as :data:`Judged`.
+def judge(changes, metrics, give_up=False, known=None, averages=None):
+    """Return the first verdict of each metric, with the tolerance of 5 %, as :data:`Judged`.
 
-    :param changes: (rounds, figures), in log scale.
-    :param figures: number of them in one check.
-    :param give_up: tell which figures are hopeless, too.
+    :param changes: (rounds, metrics), in log scale.
+    :param metrics: number of them in one check.
+    :param give_up: tell which metrics are hopeless, too.
     :param known: the known spread, in log scale, of all or of each; None where none is known.
     :param averages: result of :func:`counted` for the changes, where the caller has it.
     """
@@ -168,51 +168,51 @@ def judge(changes, figures, give_up=False, known=None, averages=None):
     (above, below), (clear, _) = averages or counted(changes)
     passes = below >= column(rank_boundary, "pass", rounds)
     too_slow, not_zero = (
-        count >= column(rank_boundary, kind, rounds, figures) for count, kind in ((above, "fail"), (clear, "zero"))
+        count >= column(rank_boundary, kind, rounds, metrics) for count, kind in ((above, "fail"), (clear, "zero"))
     )
     moments = None if known is None else Moments(changes, known)
     if moments:
         passes |= BOUND - moments.mean >= moments.margin("pass")
-        too_slow |= moments.mean - BOUND >= moments.margin("fail", figures)
-        not_zero |= moments.mean >= moments.margin("zero", figures)
+        too_slow |= moments.mean - BOUND >= moments.margin("fail", metrics)
+        not_zero |= moments.mean >= moments.margin("zero", metrics)
     decided = passes | (too_slow & not_zero)
     first = decided.argmax(axis=0)
     open_ = ~decided.any(axis=0)
     verdict = np.where(open_, 0, np.where(passes[first, np.arange(changes.shape[1])], 1, -1))
     after = np.where(open_, HORIZON + 1, first + 1)
     asked = np.full(changes.shape[1], HORIZON + 1)
-    _ask(changes, figures, known, verdict, after, asked)
-    hopeless = _hopeless(changes, figures, after, moments) if give_up else None
+    _ask(changes, metrics, known, verdict, after, asked)
+    hopeless = _hopeless(changes, metrics, after, moments) if give_up else None
     if give_up:
         hopeless |= np.arange(1, rounds + 1)[:, None] >= asked
     return Judged(verdict, after, hopeless, asked <= HORIZON)
 
 
-def _pairs(figures, spread):
-    """Return the pairs of one figure as the job has them; ``spread`` is the known one, in log scale, or None."""
+def _pairs(metrics, spread):
+    """Return the pairs of one metric as the job has them; ``spread`` is the known one, in log scale, or None."""
     prior = None if spread is None else Prior(100 * spread, "simulated")
-    return Pairs("lower", "ratio", -math.inf, TOLERANCE, figures, prior=prior)
+    return Pairs("lower", "ratio", -math.inf, TOLERANCE, metrics, prior=prior)
 
 
-def _ask(changes, figures, known, verdict, after, asked):
-    """Judge figures that may gain too much as the job does: they wait, and may be a question in the end."""
+def _ask(changes, metrics, known, verdict, after, asked):
+    """Judge metrics that may gain too much as the job does: they wait, and may be a question in the end."""
     known = None if known is None else np.broadcast_to(known, changes.shape[1])
-    for figure in np.nonzero((verdict > 0) & (changes.min(axis=0) < -forecasts.MOST_GAIN * BOUND))[0]:
-        if np.median(changes[: after[figure], figure]) >= -BOUND:
+    for metric in np.nonzero((verdict > 0) & (changes.min(axis=0) < -forecasts.MOST_GAIN * BOUND))[0]:
+        if np.median(changes[: after[metric], metric]) >= -BOUND:
             continue
-        pairs = _pairs(figures, None if known is None else known[figure])
-        for change in changes[:, figure]:
+        pairs = _pairs(metrics, None if known is None else known[metric])
+        for change in changes[:, metric]:
             pairs.add(1.0, math.exp(change))
-        verdict[figure] = NUMBERS[pairs.verdict]
-        after[figure] = HORIZON + 1 if pairs.verdict == INCONCLUSIVE else pairs.decided_after
-        asked[figure] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
+        verdict[metric] = NUMBERS[pairs.verdict]
+        after[metric] = HORIZON + 1 if pairs.verdict == INCONCLUSIVE else pairs.decided_after
+        asked[metric] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
 
 
-def _hopeless(changes, figures, after, moments):
+def _hopeless(changes, metrics, after, moments):
     """Return :attr:`Judged.hopeless`."""
     hopeless = np.zeros(changes.shape, dtype=bool)
     kinds = ("pass", "fail", "zero")
-    reach = {kind: _gap(rank_boundary(kind, HORIZON, figures)) for kind in kinds}
+    reach = {kind: _gap(rank_boundary(kind, HORIZON, metrics)) for kind in kinds}
     for rounds in range(forecasts.PATIENCE, len(changes) + 1):
         asked = np.nonzero(after > rounds)[0]
         centre = np.median(changes[:rounds, asked], axis=0)
@@ -224,7 +224,7 @@ def _hopeless(changes, figures, after, moments):
             known = moments.assumed[rounds - 1, asked]
             both = np.sqrt((PRIOR_DEGREES * known**2 + (HORIZON - 1) * scale**2) / (PRIOR_DEGREES + HORIZON - 1))
             for kind in kinds:
-                reached[kind] |= gaps[kind] >= t_boundary(kind, HORIZON, figures) * both / math.sqrt(HORIZON)
+                reached[kind] |= gaps[kind] >= t_boundary(kind, HORIZON, metrics) * both / math.sqrt(HORIZON)
         hopeless[rounds - 1, asked] = ~(reached["pass"] | (reached["fail"] & reached["zero"])) | (rounds == HORIZON)
     return hopeless
 
@@ -238,38 +238,38 @@ def _gap(bound):
     return high
 
 
-def checks(judged, figures, changes, known=None):
-    """Return the verdicts of whole checks of ``figures`` figures each, as :data:`Checked`.
+def checks(judged, metrics, changes, known=None):
+    """Return the verdicts of whole checks of ``metrics`` metrics each, as :data:`Checked`.
 
-    :param judged: result of :func:`judge`, with hopeless figures.
-    :param changes: the same changes, (rounds, figures), in log scale.
+    :param judged: result of :func:`judge`, with hopeless metrics.
+    :param changes: the same changes, (rounds, metrics), in log scale.
     :param known: the known spread, as in :func:`judge`.
     """
-    verdict, after = (values.reshape(-1, figures) for values in judged[:2])
-    hopeless = judged.hopeless.reshape(len(judged.hopeless), -1, figures)
+    verdict, after = (values.reshape(-1, metrics) for values in judged[:2])
+    hopeless = judged.hopeless.reshape(len(judged.hopeless), -1, metrics)
     ended = after.min(axis=1, initial=len(hopeless), where=verdict < 0)
     for rounds in range(len(hopeless), 0, -1):
         ended[(hopeless[rounds - 1] | (after <= rounds)).all(axis=1) & (ended > rounds)] = rounds
     seen = np.where(after <= ended[:, None], verdict, 0)
     failed = (seen < 0).any(axis=1)
-    known = None if known is None else np.broadcast_to(known, changes.shape[1]).reshape(-1, figures)
+    known = None if known is None else np.broadcast_to(known, changes.shape[1]).reshape(-1, metrics)
     for check in np.nonzero(failed)[0]:
         # It goes on to name what else is too slow.
-        spreads = [None] * figures if known is None else known[check]
-        seen[check], ended[check] = check_in_job(changes.reshape(len(changes), -1, figures)[:, check], spreads)
+        spreads = [None] * metrics if known is None else known[check]
+        seen[check], ended[check] = check_in_job(changes.reshape(len(changes), -1, metrics)[:, check], spreads)
     return Checked(np.where(failed, -1, np.where((seen > 0).all(axis=1), 1, 0)), ended, seen)
 
 
 def check_in_job(changes, spreads):
-    """Return the verdicts of a check's figures as the job gives them, and its rounds.
+    """Return the verdicts of a check's metrics as the job gives them, and its rounds.
 
-    :param changes: of its figures, (rounds, figures).
+    :param changes: of its metrics, (rounds, metrics).
     :param spreads: of each, the known spread; None for none.
     """
     pairs = [_pairs(len(spreads), spread) for spread in spreads]
     rounds = 0
     while rounds < len(changes) and more_would_tell(pairs, rounds):
-        for figure, change in zip(pairs, changes[rounds]):
-            figure.add(1.0, math.exp(change))
+        for metric, change in zip(pairs, changes[rounds]):
+            metric.add(1.0, math.exp(change))
         rounds += 1
-    return [NUMBERS[figure.verdict] for figure in pairs], rounds
+    return [NUMBERS[metric.verdict] for metric in pairs], rounds

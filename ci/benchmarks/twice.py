@@ -200,7 +200,7 @@ def _case(raw: Mapping[str, Any], place: str) -> Case:
     rows = tuple(rows_of(raw))
     if any(row.verdict == EMULATED for row in rows):
         return Case(check, skipped="the processors are emulated, and nothing is judged there")
-    # A case that fails without a figure that fails has another reason than the verdict.
+    # A case that fails without a metric that fails has another reason than the verdict.
     failed = any(row.verdict == "fail" for row in rows)
     broken = "" if raw["result"] == "pass" or failed else _reason(raw)
     return Case(check, rows, raw.get("noise_facts") or {}, broken=broken)

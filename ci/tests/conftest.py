@@ -148,7 +148,7 @@ GENERIC = {"name": "subject", "label": "generic", "compared_with": "baseline"}
 
 
 def facts_of(
-    figures: Iterable[Any] = (),
+    metrics: Iterable[Any] = (),
     answers: Iterable[Any] = (),
     rank_count: Any = None,
     ranks: int = 1,
@@ -162,17 +162,17 @@ def facts_of(
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
-    :param expected: the range of a figure's overhead, where a reference gives one.
+    :param expected: the range of a metric's overhead, where a reference gives one.
     :param duet: what the job is told of sides that run at the same time.
-    :param priors: of figures whose spread is known: that, and from where.
+    :param priors: of metrics whose spread is known: that, and from where.
     """
     expected = expected or {}
 
-    def accepted(figure: Any) -> tuple[float, float]:
-        return expected.get(figure.name, (-math.inf, 5.0 if figure.tolerance is None else figure.tolerance))
+    def accepted(metric: Any) -> tuple[float, float]:
+        return expected.get(metric.name, (-math.inf, 5.0 if metric.tolerance is None else metric.tolerance))
 
     return {
-        "figures": [{**asdict(figure), "accepted": accepted(figure)} for figure in figures],
+        "metrics": [{**asdict(metric), "accepted": accepted(metric)} for metric in metrics],
         "answers": [asdict(answer) for answer in answers],
         "rank_count": asdict(rank_count) if rank_count else None,
         "ranks": ranks,

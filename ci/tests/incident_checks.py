@@ -1,7 +1,7 @@
 """The check that the tests of incidents plant them in: Ping Pong with two ranks, bare and in its image."""
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Metric
 from reframe.core.builtins import parameter
 
 
@@ -19,5 +19,5 @@ class Exchange(ContainerCheck):
     run_limit = 20
     rank_count = Answer("ranks", r"^ranks (\d+)", reduce="first")
     #: No overhead of a moment says anything, and none is asked about.
-    figures = [Figure("latency", r"^latency within_socket (\S+) us", "us", better="lower", tolerance=1e6)]
+    metrics = [Metric("latency", r"^latency within_socket (\S+) us", "us", better="lower", tolerance=1e6)]
     answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]

@@ -16,10 +16,10 @@ VARIANTS = ("bare", "integrated", "generic")
 APPLICATIONS = ("GROMACS", "HPCC", "HPL", "IMB", "OpenFOAM", "PingPong", "QuantumEspresso", "StartUp", "WordCount")
 
 
-def row(figure: str = "rate", bare: float = 100.0, overhead: float = 1.0, **facts: Any) -> dict[str, Any]:
-    """Return a figure that was compared: an overhead in percent, known within two."""
+def row(metric: str = "rate", bare: float = 100.0, overhead: float = 1.0, **facts: Any) -> dict[str, Any]:
+    """Return a metric that was compared: an overhead in percent, known within two."""
     made = {
-        "figure": figure,
+        "metric": metric,
         "unit": "ns/day",
         "better": "higher",
         "baseline": bare,
@@ -47,7 +47,7 @@ def row(figure: str = "rate", bare: float = 100.0, overhead: float = 1.0, **fact
     return {**made, **facts}
 
 
-#: What is known of open figures, by their kind.
+#: What is known of open metrics, by their kind.
 ANSWERS = {
     "slower": "too slow, not yet certain",
     "faster": "87 % better than bare: does it compute the same?",
@@ -56,16 +56,16 @@ ANSWERS = {
 }
 
 
-def opened(kind: str, figure: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
-    """Return a figure whose verdict is open, of a kind."""
+def opened(kind: str, metric: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
+    """Return a metric whose verdict is open, of a kind."""
     known = {"verdict": "inconclusive", "open_kind": kind, "bound": 12.0, "answer": ANSWERS[kind]}
     overhead = facts.pop("overhead", 1.0)
-    return row(figure, bare, overhead, **{**known, **facts})
+    return row(metric, bare, overhead, **{**known, **facts})
 
 
-def alone(figure: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
-    """Return a figure of a bare case."""
-    made = {"figure": figure, "unit": "ns/day", "better": "higher", "baseline": bare, "baseline_label": "bare"}
+def alone(metric: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
+    """Return a metric of a bare case."""
+    made = {"metric": metric, "unit": "ns/day", "better": "higher", "baseline": bare, "baseline_label": "bare"}
     return {**made, "baseline_error": bare / 200, **facts}
 
 
@@ -94,7 +94,7 @@ def case(
         "fail_phase": None,
         "skip_reason": "",
         "results": rows,
-        "perfvalues": {f"cluster:compute:{row['figure']}": [1.0, 0, None, None, row["unit"], "pass"] for row in rows},
+        "perfvalues": {f"cluster:compute:{row['metric']}": [1.0, 0, None, None, row["unit"], "pass"] for row in rows},
         "expected": {"ranks": 4 * nodes, "amount": 1000.0 * nodes, "unit": "atoms", "at_most": 900},
         "job_completion_time_unix": FIRST_NIGHT,
         "prerun_cmds": [f"# {side} runs: {text}" for side, text in scripts.items()],
@@ -136,9 +136,9 @@ def session(night: int, cases: Iterable[dict[str, Any]], **extras: Any) -> dict[
 
 
 def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> list[dict[str, Any]]:
-    """Return the cases of a night: of each application so many figures, in all variants, over 1, 2 and 4 nodes.
+    """Return the cases of a night: of each application so many metrics, in all variants, over 1, 2 and 4 nodes.
 
-    :param worse: by so many percent the generic variant of PingPong is worse, in all its figures.
+    :param worse: by so many percent the generic variant of PingPong is worse, in all its metrics.
     """
     draw = random.Random(seed * 1000 + night)
     found = []
@@ -150,12 +150,12 @@ def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> lis
                 for number in range(size):
                     bare = scale * (number + 1) * draw.gauss(1, 0.005)
                     if variant == "bare":
-                        rows.append(alone(f"figure_{number + 1}", bare))
+                        rows.append(alone(f"metric_{number + 1}", bare))
                         continue
                     more = draw.gauss(1 if variant == "integrated" else 3, 0.4)
                     more += worse if (name, variant) == ("PingPong", "generic") else 0
                     verdict = "fail" if more > 10 else "pass"
-                    rows.append(row(f"figure_{number + 1}", bare, more, low=more - 2, high=more + 2, verdict=verdict))
+                    rows.append(row(f"metric_{number + 1}", bare, more, low=more - 2, high=more + 2, verdict=verdict))
                 rows[0]["scaling"] = "strong"
                 work = {"ranks": 4 * nodes, "amount": 1000.0, "unit": "atoms"}
                 found.append(case(name, variant, nodes, rows, expected=work, **_result(rows)))
@@ -163,8 +163,8 @@ def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> lis
 
 
 def _result(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how a case with these figures ended."""
-    failed = [f"{row['figure']} is {row['overhead']:.1f} % worse" for row in rows if row.get("verdict") == "fail"]
+    """Return how a case with these metrics ended."""
+    failed = [f"{row['metric']} is {row['overhead']:.1f} % worse" for row in rows if row.get("verdict") == "fail"]
     if not failed:
         return {"result": "pass"}
     return {"result": "fail", "fail_phase": "performance", "fail_reason": "performance error: " + "\n".join(failed)}

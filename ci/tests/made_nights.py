@@ -16,9 +16,9 @@ NOON = datetime(2026, 3, 2, 12).timestamp()
 DAY = 86400.0
 
 
-def row(figure="rate", bare=10.0, overhead=1.0, **more):
+def row(metric="rate", bare=10.0, overhead=1.0, **more):
     """Return a row of the results: of a comparison, or of a bare run where the overhead is None."""
-    made = {"figure": figure, "unit": "x", "better": "higher", "baseline": bare, "baseline_label": "bare"}
+    made = {"metric": metric, "unit": "x", "better": "higher", "baseline": bare, "baseline_label": "bare"}
     if overhead is not None:
         made.update(subject=bare * (1 - overhead / 100), subject_label="generic", overhead=overhead, overhead_unit="%")
         made.update(accepted=[None, 5.0], verdict="pass", rounds=4, spread=2.0, baseline_error=0.1)
@@ -59,7 +59,7 @@ def night(number, changed=""):
     return Night(f"night {number}", NOON + number * DAY, changed, (), frozenset(), number)
 
 
-def made_series(values, errors=None, kind=OVERHEAD, figure="rate", again=None, better="higher", **more):
+def made_series(values, errors=None, kind=OVERHEAD, metric="rate", again=None, better="higher", **more):
     """Return a series with these values, one a night.
 
     :param errors: a standard error for all of them, one for each, or none.
@@ -79,14 +79,14 @@ def made_series(values, errors=None, kind=OVERHEAD, figure="rate", again=None, b
     facts = {"system": "here", "partition": "one", "environ": "builtin", "application": "Fine", "nodes": 1, "axes": {}}
     facts.update(variant="" if kind == BARE else "generic", label="Fine", unit="x" if kind == BARE else "%")
     facts.update({"least": LEAST, **more})
-    return Series(kind=kind, figure=figure, better=better, points=tuple(points), **facts)
+    return Series(kind=kind, metric=metric, better=better, points=tuple(points), **facts)
 
 
 def noisy_series(count, nights, spread=1.0, seed=0, **more):
     """Return series of normal nights, whose spread is in the unit of the values."""
     draw = np.random.default_rng(seed)
     values = spread * draw.standard_normal((count, nights))
-    return [made_series(own, spread / 2, figure=f"figure{number}", **more) for number, own in enumerate(values)]
+    return [made_series(own, spread / 2, metric=f"metric{number}", **more) for number, own in enumerate(values)]
 
 
 def shuffled(sequence, seed=0):

@@ -68,12 +68,12 @@ class Base(rfm.RunOnlyRegressionTest):
         if overhead >= 10:
             raise PerformanceError("too slow")
 
-    def row(self, figure, overhead, bare):
-        """Return the row of a figure, which differs from the others as real ones do."""
-        dice = random.Random(f"{figure} {overhead} {bare}")
+    def row(self, metric, overhead, bare):
+        """Return the row of a metric, which differs from the others as real ones do."""
+        dice = random.Random(f"{metric} {overhead} {bare}")
         overhead, bare = dice.gauss(overhead, 0.3), dice.gauss(bare, 0.003 * bare)
         return {
-            "figure": figure,
+            "metric": metric,
             "unit": "s",
             "better": "lower",
             "baseline": bare,

@@ -70,7 +70,7 @@ class Base(rfm.RunOnlyRegressionTest):
     def judge(self):
         """Note the row."""
         done = len(self.measured) >= self.needed
-        row = {"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare", "subject": 1.0}
+        row = {"metric": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare", "subject": 1.0}
         row.update({"subject_label": "generic", "overhead": 0.0, "interval": 1.0, "overhead_unit": "%", "spread": 3.0})
         row.update({"verdict": "pass" if done else "inconclusive", "rounds": len(self.measured)})
         row.update({"rounds_needed": None if done else self.forecast, "round_seconds": self.each})

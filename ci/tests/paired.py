@@ -22,9 +22,9 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def judged(rounds, better="lower", compare="ratio", lowest=NONE, highest=5.0, figures=1, **more) -> Pairs:
+def judged(rounds, better="lower", compare="ratio", lowest=NONE, highest=5.0, metrics=1, **more) -> Pairs:
     """Return the verdict on these rounds, a baseline and a subject each."""
-    pairs = Pairs(better, compare, lowest, highest, figures, **more)
+    pairs = Pairs(better, compare, lowest, highest, metrics, **more)
     for baseline, subject in rounds:
         pairs.add(baseline, subject)
     return pairs

@@ -7,12 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from conftest import BARE, GENERIC, facts_of, run_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.job import confirmation, rounds, runner
 from containercheck.node.job.conclusion import conclude
 from containercheck.node.outputs.facts import Facts
 
-TIME = Figure("time", r"^time (\S+)", "s", better="lower")
+TIME = Metric("time", r"^time (\S+)", "s", better="lower")
 #: Somebody else, as a run's record names it.
 STRESS = "stress-ng (pid 4711): 48 %"
 #: What a job knows of a container that it can change.
@@ -22,7 +22,7 @@ CONTAINER = {"image": "image.sif", "bind": "-B{source}:{target}", "gpus": "--nv"
 class Job:
     """A job in the working directory, whose clock goes on when runs say so.
 
-    :ivar values: of each side its figure, or its figures by name; the same in every round, or what a function says.
+    :ivar values: of each side its metric, or its metrics by name; the same in every round, or what a function says.
     :ivar fresh: the same for the rounds that confirm; None for the same values.
     :ivar seconds: what a run takes.
     :ivar disturbed: numbers of rounds that somebody disturbs.
@@ -32,9 +32,9 @@ class Job:
     :ivar confirmation: the second phase.
     """
 
-    def __init__(self, values, figures=(TIME,), sides=(BARE, GENERIC), **facts):
+    def __init__(self, values, metrics=(TIME,), sides=(BARE, GENERIC), **facts):
         self.values, self.fresh = values, None
-        self.figures, self.facts = figures, facts_of(figures, sides=sides, **facts)
+        self.metrics, self.facts = metrics, facts_of(metrics, sides=sides, **facts)
         self.seconds, self.disturbed, self.faults = 1.0, (), {}
         self.takes = {}
         self.now, self.limits = 0.0, []
@@ -44,7 +44,7 @@ class Job:
         number, side = int(output.name.split("-")[0]), output.name.split("-")[1]
         output.mkdir(parents=True)
         value = (self.values(number) if callable(self.values) else self.values)[side]
-        by_name = value if isinstance(value, dict) else {figure.name: value for figure in self.figures}
+        by_name = value if isinstance(value, dict) else {metric.name: value for metric in self.metrics}
         (output / "out").write_text("".join(f"{name} {value!r}\n" for name, value in by_name.items()))
         (output / "err").write_text("")
         self.limits.append((number, side, limit))

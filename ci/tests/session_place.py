@@ -18,8 +18,8 @@ progress.HEARTBEAT, relay.INTERVAL, relay.GRACE = 0.5, 0.1, 2.0
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 sys.exit(run.session({shown}sys.argv[1:], place))
 """
-#: What ReFrame prints, and all figures: most tests read one of them.
-ALL = RUN.replace("{shown}", '["--verbose", "--figures"] + ')
+#: What ReFrame prints, and all metrics: most tests read one of them.
+ALL = RUN.replace("{shown}", '["--verbose", "--table"] + ')
 #: What a person sees who asks for nothing.
 PLAIN = RUN.replace("{shown}", "")
 

@@ -103,13 +103,13 @@ def followed(measured):
     for tonight in range(measured.changed, len(nights)):
         for change in _standing(points, tonight):
             if not change.confirmed:
-                place = int(change.series.figure), tonight
+                place = int(change.series.metric), tonight
                 reruns[place] = 1 if change.worse else -1
                 point, again = points[place[0]][tonight], float(measured.again[place])
                 points[place[0]][tonight] = replace(point, value=again, confirmation=True, unconfirmed=point.value)
         if reruns[:, tonight].any():
             for change in _standing(points, tonight):
-                number = int(change.series.figure)
+                number = int(change.series.metric)
                 if change.confirmed and reruns[number, tonight] == (1 if change.worse else -1):
                     alarms[number, tonight] = reruns[number, tonight]
     return alarms, reruns
@@ -117,7 +117,7 @@ def followed(measured):
 
 def _standing(points, tonight):
     return standing(
-        [replace(_EMPTY, figure=str(number), points=tuple(own[: tonight + 1])) for number, own in enumerate(points)]
+        [replace(_EMPTY, metric=str(number), points=tuple(own[: tonight + 1])) for number, own in enumerate(points)]
     )
 
 

@@ -54,7 +54,7 @@ class Base(rfm.RunOnlyRegressionTest):
         self.reference = {"*": {"rate": (1, -0.1, 0.1, "x")}}
         # ReFrame runs this hook once more, dry, after a failure in sanity.
         if not self.is_dry_run():
-            self.results = [{"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}]
+            self.results = [{"metric": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}]
 
 
 @rfm.simple_test

@@ -1,1 +1,1 @@
-"""What an application file states: figures, answers, steps, input, axes, references."""
+"""What an application file states: metrics, answers, steps, input, axes, references."""

@@ -68,7 +68,7 @@ class Allowance:
     :ivar rounds: for all rounds; 0 if there is only one run.
     :ivar expected: of the whole job, which ends with its verdict.
     :ivar at_most: of the whole job, after which it hangs, or has met a limit.
-    :ivar rounds_expected: number of rounds to the verdict, by the known spread of the figures; the horizon if it is
+    :ivar rounds_expected: number of rounds to the verdict, by the known spread of the metrics; the horizon if it is
         expected to stay open; 1 if there is only one run.
     """
 

@@ -79,7 +79,7 @@ class FilePlacement(RegressionTestPlugin):
         self.own_files = [*self.own_files, self._own_directory]
 
 
-class ReleaseOfImage(RegressionTestPlugin):
+class ImageRelease(RegressionTestPlugin):
     """Add the Debian release of the image to a check: how an image works on older and newer hosts."""
 
     #: ``fitting`` for the release that suits the partition's hosts (see site/hosts.py), or a code name.
@@ -92,7 +92,7 @@ class ReleaseOfImage(RegressionTestPlugin):
             self.release = self.image_release
 
 
-class RanksOnNode(RegressionTestPlugin):
+class RanksPerNode(RegressionTestPlugin):
     """Add the number of ranks on a node to a check: how it scales within one."""
 
     #: Ranks on a node; 0 for one on each core, or for each group of ``threads`` cores.
@@ -105,11 +105,11 @@ class RanksOnNode(RegressionTestPlugin):
         self.ranks_per_node = self.ranks or self.ranks_per_node
 
 
-class ThreadsOfRank(RegressionTestPlugin):
+class ThreadsPerRank(RegressionTestPlugin):
     """Add the OpenMP threads of a rank to a check: the mixes of ranks and threads that fill a node.
 
     D12.6 section 8.1.2 and 8.1.3 (few ranks, with as many threads as there is room for) and D12.5 section 3.3.1 (8
-    ranks with 6 threads each), together with :class:`RanksOnNode`, or an axis of ranks of the check's own.
+    ranks with 6 threads each), together with :class:`RanksPerNode`, or an axis of ranks of the check's own.
     """
 
     #: Threads of a rank; ``all`` for as many as fill the node, with one rank where nothing says how many.

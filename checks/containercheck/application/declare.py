@@ -1,4 +1,4 @@
-"""Declarations of an application file, as data: figures of merit, answers, steps, work."""
+"""Declarations of an application file, as data: metrics, answers, steps, work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STDERR = ERR
 PROGRAM = "{program}"
 #: Units of operations per second, in GFLOPS.
 FLOPS = {"MFLOPS": 1e-3, "GFLOPS": 1.0, "TFLOPS": 1e3}
-#: Values that words of a figure may have.
+#: Values that words of a metric may have.
 _ALLOWED: Mapping[str, tuple[str | None, ...]] = {
     "better": ("higher", "lower"),
     "compare": ("ratio", "difference"),
@@ -55,8 +55,8 @@ def skip_without_threads(program: str) -> str:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """Declare a figure of merit: a number that a run reports.
+class Metric:
+    """Declare a metric (figure of merit): a number that a run reports.
 
     :param name: one word, without blanks or colons; the name in references and reports.
     :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
@@ -67,13 +67,13 @@ class Figure:
     :param tolerance: the overhead that is still accepted, in percent of the baseline (in ``unit`` if ``compare`` is
         ``difference``). None for the check's tolerance, which is in percent.
     :param compare: ``ratio``, or ``difference`` for a value near zero in the baseline, such as a start-up time.
-    :param not_applicable_if: pattern of a line in which the program says that the figure does not apply here.
+    :param not_applicable_if: pattern of a line in which the program says that the metric does not apply here.
     :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
         ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None if it was
         not measured: then a wide default counts (verdict/known_spreads.py), until the site's own nights show it.
-    :param scaling: ``strong`` or ``weak`` for the figure by which the source shows how the application scales over
+    :param scaling: ``strong`` or ``weak`` for the metric by which the source shows how the application scales over
         nodes, or over the cores of a node: with a fixed input, or one that grows with them. The reports then have
-        speed-up and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such figure.
+        speed-up and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such metric.
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/rounds.py):
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
@@ -81,7 +81,7 @@ class Figure:
     :param of_peak: whether it is also reported in percent of the cores' peak, where the site names it (peak_per_core).
     :param parts: groups of the pattern, whose numbers are added up.
     :param factor: by which the number is multiplied, for a unit that the program does not print.
-    :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
+    :param measures: parts of the machine that the metric depends on, of :data:`MEASURED`: a difference that has nothing
         to do with them is no explanation of its overhead. Empty for an application, which depends on all of them.
     """
 
@@ -111,17 +111,17 @@ class Figure:
         _check_reading(self.name, self.pattern, self.reduce, self.parts)
         for name, allowed in _ALLOWED.items():
             if (value := getattr(self, name)) not in allowed:
-                raise ValueError(f"figure {self.name}: {name} is {value!r}, not one of {_listed(allowed)}")
+                raise ValueError(f"metric {self.name}: {name} is {value!r}, not one of {_listed(allowed)}")
         for name in ("factor", "spread"):
             if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
-                raise ValueError(f"figure {self.name}: {name} is {value!r}, not a positive number")
+                raise ValueError(f"metric {self.name}: {name} is {value!r}, not a positive number")
         if unknown := [word for word in self.measures if word not in MEASURED]:
-            raise ValueError(f"figure {self.name}: measures has {unknown[0]!r}, not one of {_listed(MEASURED)}")
+            raise ValueError(f"metric {self.name}: measures has {unknown[0]!r}, not one of {_listed(MEASURED)}")
         if self.of_peak and self.unit not in FLOPS:
-            raise ValueError(f"figure {self.name}: of_peak needs a unit of {_listed(FLOPS)}, not {self.unit}")
+            raise ValueError(f"metric {self.name}: of_peak needs a unit of {_listed(FLOPS)}, not {self.unit}")
         if self.compare == "difference" and self.tolerance is None:
             raise ValueError(
-                f"figure {self.name}: compared by difference, it needs a tolerance of its own, in {self.unit}: "
+                f"metric {self.name}: compared by difference, it needs a tolerance of its own, in {self.unit}: "
                 "the check's is in percent"
             )
 
@@ -131,22 +131,22 @@ class Figure:
         return "%" if self.compare == "ratio" else self.unit
 
 
-def of_peak(figures: Sequence[Figure], peak: float) -> list[Figure]:
-    """Return the figures in percent of a peak, of those that are reported so.
+def of_peak(metrics: Sequence[Metric], peak: float) -> list[Metric]:
+    """Return the metrics in percent of a peak, of those that are reported so.
 
     :param peak: of all cores, in GFLOPS.
     """
     return [
         replace(
-            figure,
-            name=f"{figure.name}_of_peak",
+            metric,
+            name=f"{metric.name}_of_peak",
             unit="%",
-            factor=100 * FLOPS[figure.unit] / peak,
+            factor=100 * FLOPS[metric.unit] / peak,
             of_peak=False,
             duet=False,
         )
-        for figure in figures
-        if figure.of_peak
+        for metric in metrics
+        if metric.of_peak
     ]
 
 
@@ -157,7 +157,7 @@ class Answer:
     All conditions that are given must hold: ``equals`` and ``at_most`` for each run by itself, ``rtol`` and
     ``atol`` between subject and baseline. Without ``equals`` and ``at_most``, answers must agree exactly by default.
 
-    :param reduce: as for a figure, the last match by default. A text has none: with ``equals`` every match must be
+    :param reduce: as for a metric, the last match by default. A text has none: with ``equals`` every match must be
         equal, with ``words`` all of them count.
     :param equals: the text that group 1 of the pattern must be.
     :param at_most: the largest accepted number (a scaled residual, say).
@@ -215,7 +215,7 @@ class Identity:
 class Step:
     """Declare one command of an application that is run in several.
 
-    :param name: the phase; the runner prints ``seconds <name> <number>`` for it, which a figure can read.
+    :param name: the phase; the runner prints ``seconds <name> <number>`` for it, which a metric can read.
     :param command: the program with its options, the same in the container and bare; ``self.program`` in it stands for
         the side's own program.
     :param parallel: whether MPI's launcher starts it, on all ranks; otherwise it runs once.
@@ -331,37 +331,37 @@ class Work:
         return self.fixed_seconds + amount * (self.serial_seconds_per_unit + self.parallel_seconds_per_unit / cores)
 
 
-def seconds_of(step: str, **facts: Any) -> Figure:
-    """Return the figure of merit ``seconds_<step>``: the wall-clock time of one step, in seconds."""
-    return Figure(f"seconds_{step}", rf"^seconds {re.escape(step)} (\S+)$", "s", better="lower", **facts)
+def seconds_of(step: str, **facts: Any) -> Metric:
+    """Return the metric ``seconds_<step>``: the wall-clock time of one step, in seconds."""
+    return Metric(f"seconds_{step}", rf"^seconds {re.escape(step)} (\S+)$", "s", better="lower", **facts)
 
 
-def by_ratio(figures: list[Figure]) -> list[Figure]:
-    """Return the figures compared by ratio, with the check's tolerance, for an input with long enough runs."""
+def by_ratio(metrics: list[Metric]) -> list[Metric]:
+    """Return the metrics compared by ratio, with the check's tolerance, for an input with long enough runs."""
     return [
-        replace(figure, compare="ratio", tolerance=None, spread=None) if figure.compare == "difference" else figure
-        for figure in figures
+        replace(metric, compare="ratio", tolerance=None, spread=None) if metric.compare == "difference" else metric
+        for metric in metrics
     ]
 
 
-def mpi_times_figures(programs: Sequence[str]) -> list[Figure]:
-    """Return the figures of the time in MPI: of a program's last step with MPI, or of each of several programs.
+def mpi_times_metrics(programs: Sequence[str]) -> list[Metric]:
+    """Return the metrics of the time in MPI: of a program's last step with MPI, or of each of several programs.
 
     A library that is preloaded into the ranks measures it (``-S mpi_times=yes``, checks/src/mpitimes). D12.6 table 6.3
     has seconds in MPI of BT-MZ, D12.5 figure 22 the ranks of Amber, CHPCE profiles of HPCC.
 
     :param programs: names of programs that run beside each other; empty for a single program.
     """
-    figures = [
-        Figure(name, pattern, unit, better="lower", file=MPI_TIMES, compare="difference", tolerance=tolerance)
+    metrics = [
+        Metric(name, pattern, unit, better="lower", file=MPI_TIMES, compare="difference", tolerance=tolerance)
         for name, pattern, unit, tolerance in _MPI_TIMES
     ]
     if not programs:
-        return figures
+        return metrics
     return [
-        replace(figure, name=f"{figure.name}_{program}", file=mpi_times_file(program))
+        replace(metric, name=f"{metric.name}_{program}", file=mpi_times_file(program))
         for program in programs
-        for figure in figures
+        for metric in metrics
     ]
 
 

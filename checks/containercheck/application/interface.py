@@ -16,7 +16,7 @@ from reframe.core.builtins import parameter, required, run_after, run_before, va
 from reframe.core.exceptions import ReframeError
 
 from containercheck.application import requests
-from containercheck.application.declare import PROGRAM, Answer, Figure, Identity, Step, Work
+from containercheck.application.declare import PROGRAM, Answer, Identity, Metric, Step, Work
 from containercheck.node import texts
 from containercheck.node.explain.causes import MOST
 from containercheck.site import node_commands, sites
@@ -63,7 +63,7 @@ class ApplicationFacts(rfm.RegressionTest):
     debian = variable(typ.List[str], value=[])
     #: Whether program and input cannot be downloaded: the site provides both, with options and patterns
     #: (software/licensed.py).
-    sites_input: bool = False
+    site_provides_input: bool = False
     #: Environment of Spack in ``spack-envs/`` with the program.
     spack: str | None = None
     #: Easyconfig of the program: a name in ``easyconfigs/`` or of EasyBuild's own, or a path.
@@ -83,17 +83,17 @@ class ApplicationFacts(rfm.RegressionTest):
 
     # Facts: what it reports.
 
-    #: Figures of merit that the program reports.
-    figures = variable(typ.List[Figure], value=[], loggable=False)
+    #: Metrics that the program reports.
+    metrics = variable(typ.List[Metric], value=[], loggable=False)
     #: Answers that it computes.
     answers = variable(typ.List[Answer], value=[], loggable=False)
-    #: Whether it has no figures on purpose: only that it runs, and its answers, are checked.
-    only_runs: bool = False
+    #: Whether it has no metrics on purpose: only that it runs, and its answers, are checked.
+    smoke_test: bool = False
     #: Properties of its build that it prints, which bare and container should have in common.
     identity = variable(typ.List[Identity], value=[], loggable=False)
     #: How its number of ranks is read; None for a program that is not started by MPI's launcher.
     rank_count: Answer | None = None
-    #: Files that every run writes and that figures or answers are read from.
+    #: Files that every run writes and that metrics or answers are read from.
     output_files = variable(typ.List[str], value=[])
 
     # Facts: how it runs.
@@ -158,7 +158,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Whether ranks or threads fill the hardware threads of nodes whose cores have several, as CHPCE does (its
     #: contributions, section 1); a partition whose cores have one each is a skip.
     hardware_threads = variable(typ.Bool, value=False, loggable=True)
-    #: Seconds for all rounds of a container check: they end sooner when every figure has its verdict.
+    #: Seconds for all rounds of a container check: they end sooner when every metric has its verdict.
     seconds = variable(float, int, value=60.0)
     #: Number of rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
     #: nothing, runs once.
@@ -172,7 +172,7 @@ class ApplicationFacts(rfm.RegressionTest):
     quiet = variable(float, int, value=2.0)
     #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
-    #: Accepted overhead in percent, for figures without a tolerance of their own.
+    #: Accepted overhead in percent, for metrics without a tolerance of their own.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (node/build/downloads.py); also in the site's extras, inputs.
@@ -183,7 +183,7 @@ class ApplicationFacts(rfm.RegressionTest):
     remedies = variable(int, value=MOST)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
-    #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
+    #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and metric.
     known_spreads = variable(str, value="")
 
     # Results, for the reports: ReFrame logs them.
@@ -192,20 +192,20 @@ class ApplicationFacts(rfm.RegressionTest):
     expected = variable(dict, value={}, loggable=True)
     #: Why the check was not run; ReFrame's own report lacks it.
     skip_reason = variable(str, value="", loggable=True)
-    #: A row for each figure, as it is stored (results/row.py).
+    #: A row for each metric, as it is stored (results/row.py).
     results = variable(typ.List[dict], value=[], loggable=True)
-    #: Remarks on the run besides its figures: rounds that were replaced, a job that ended early.
+    #: Remarks on the run besides its metrics: rounds that were replaced, a job that ended early.
     notes = variable(typ.List[str], value=[], loggable=True)
-    #: The figures of each round, by side; also for a later session that goes on from here.
+    #: The metrics of each round, by side; also for a later session that goes on from here.
     measured = variable(typ.List[dict], value=[], loggable=True)
     #: Path of the script that repeats a single run of a side (node/job/reproducer.py); empty without rounds.
     reproducer = variable(str, value="", loggable=True)
     #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_rounds.py). For a later
     #: session.
     compared = variable(dict, value={}, loggable=True)
-    #: What can explain that figures failed, and what experiments proved (node/explain/explanation.py).
+    #: What can explain that metrics failed, and what experiments proved (node/explain/explanation.py).
     causes = variable(typ.List[dict], value=[], loggable=True)
-    #: Where the time of a container that is too slow went, in a line; empty where that does not explain its figures.
+    #: Where the time of a container that is too slow went, in a line; empty where that does not explain its metrics.
     where_time_went = variable(str, value="", loggable=True)
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input.
     provenance = variable(dict, value={}, loggable=True)
@@ -265,12 +265,12 @@ class ApplicationFacts(rfm.RegressionTest):
         requests.require_known(type(self))
 
     @run_before("run", always_last=True)
-    def require_figures(self) -> None:
-        """Fail if neither the file nor its hooks state a figure."""
-        if not self.figures and not self.only_runs:
+    def require_metrics(self) -> None:
+        """Fail if neither the file nor its hooks state a metric."""
+        if not self.metrics and not self.smoke_test:
             raise ReframeError(
-                f"{type(self).__name__} has no figures: it would pass with nothing measured. State figures = "
-                "[Figure(...)], or only_runs = True where it is to"
+                f"{type(self).__name__} has no metrics: it would pass with nothing measured. State metrics = "
+                "[Metric(...)], or smoke_test = True where it is to"
             )
 
     @property

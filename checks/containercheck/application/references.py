@@ -1,7 +1,7 @@
 """Read references from ``<Check>.yaml``, of the site or ours, keyed by partition, variant and node count.
 
 A file may also be keyed by axes of its check, for numbers that depend on them. Its format is ReFrame's (``$ref`` and
-``$index``). A key that ends in ``_overhead`` is the expected overhead of a figure; the verdict judges it by the
+``$index``). A key that ends in ``_overhead`` is the expected overhead of a metric; the verdict judges it by the
 interval, so ReFrame does not get it, and does not compare it as a single number.
 """
 
@@ -17,13 +17,13 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTest
 from reframe.utility.sanity import reference_bounds
 
-from containercheck.application.declare import Figure
+from containercheck.application.declare import Metric
 from containercheck.site.extras import NAMESPACE
 from containercheck.site.sites import Site, path_of
 
 #: Suffix of the key of an expected overhead.
 OVERHEAD = "_overhead"
-#: Default margin of a successor, as a part of the tolerance against the host, for figures compared by difference.
+#: Default margin of a successor, as a part of the tolerance against the host, for metrics compared by difference.
 MARGIN = 0.2
 #: Key of every file of references; axes of the check may follow, for numbers that depend on them.
 INDEX = "$index: [$partition, variant, num_nodes]"
@@ -32,16 +32,16 @@ KEYED = rf"{re.escape(INDEX[:-1])}(, \w+)*\]"
 _names: dict[str, set[str]] = {}
 
 
-def figure_names(check: str, figures: Iterable[Figure] = ()) -> set[str]:
-    """Return the names of the figures that the cases of a check have, of which a site or a file may name each.
+def metric_names(check: str, metrics: Iterable[Metric] = ()) -> set[str]:
+    """Return the names of the metrics that the cases of a check have, of which a site or a file may name each.
 
-    A case need not have them all: other sizes, ways of access or numbers of ranks have figures of their own.
+    A case need not have them all: other sizes, ways of access or numbers of ranks have metrics of their own.
 
     :param check: name of the check.
-    :param figures: those of a case, which are added.
+    :param metrics: those of a case, which are added.
     """
     names = _names.setdefault(check, set())
-    names.update(figure.name for figure in figures)
+    names.update(metric.name for metric in metrics)
     return names
 
 
@@ -81,7 +81,7 @@ def case_references(check: RegressionTest) -> dict[str, tuple[Any, ...]]:
 class Expected(NamedTuple):
     """The overhead that a reference expects (None without one), and the accepted range around it.
 
-    In percent, or in the figure's unit if it is compared by difference.
+    In percent, or in the metric's unit if it is compared by difference.
     """
 
     value: float | None
@@ -90,27 +90,27 @@ class Expected(NamedTuple):
 
 
 def split(
-    values: Mapping[str, tuple[Any, ...]], figures: Iterable[Figure], others: Collection[str] = ()
+    values: Mapping[str, tuple[Any, ...]], metrics: Iterable[Metric], others: Collection[str] = ()
 ) -> tuple[dict[str, tuple[Any, ...]], dict[str, Expected]]:
-    """Return the references of a case: the absolute ones, and the expected overheads by figure.
+    """Return the references of a case: the absolute ones, and the expected overheads by metric.
 
     :param values: see :func:`case_references`.
-    :param others: names of figures that other cases of the check have; there is nothing to expect of them here.
-    :raises ReframeError: an overhead is given for a figure that the check does not have, or its bounds accept nothing.
+    :param others: names of metrics that other cases of the check have; there is nothing to expect of them here.
+    :raises ReframeError: an overhead is given for a metric that the check does not have, or its bounds accept nothing.
     """
     absolute = {name: value for name, value in values.items() if not name.endswith(OVERHEAD)}
     overheads = {name.removesuffix(OVERHEAD): value for name, value in values.items() if name.endswith(OVERHEAD)}
-    own = {figure.name for figure in figures}
+    own = {metric.name for metric in metrics}
     if unknown := overheads.keys() - own - {*others}:
         raise ReframeError(
-            f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
+            f"references: an overhead is expected of {', '.join(sorted(unknown))}: no metric of the check"
         )
     ranges = {name: _range(name, value) for name, value in overheads.items()}
     return absolute, {name: expected for name, expected in ranges.items() if name in own}
 
 
 def _range(name: str, value: tuple[Any, ...]) -> Expected:
-    """Return the expected overhead of a figure, from its reference in ReFrame's form.
+    """Return the expected overhead of a metric, from its reference in ReFrame's form.
 
     :raises ReframeError: its bounds accept nothing.
     """
@@ -123,38 +123,38 @@ def _range(name: str, value: tuple[Any, ...]) -> Expected:
     return Expected(value[0], low, high)
 
 
-def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, float]]:
-    """Return the accepted range of each figure's overhead between two containers, by the figure's name.
+def margins(metrics: Iterable[Metric], usual: float) -> dict[str, tuple[float, float]]:
+    """Return the accepted range of each metric's overhead between two containers, by the metric's name.
 
     :param usual: in percent, for a ratio that has neither margin nor tolerance of its own.
     """
     ranges = {}
-    for figure in figures:
-        tolerance = usual if figure.tolerance is None else figure.tolerance
-        part = MARGIN if figure.compare == "difference" else 1.0
-        ranges[figure.name] = (-math.inf, part * tolerance)
+    for metric in metrics:
+        tolerance = usual if metric.tolerance is None else metric.tolerance
+        part = MARGIN if metric.compare == "difference" else 1.0
+        ranges[metric.name] = (-math.inf, part * tolerance)
     return ranges
 
 
 def accepted(
-    figures: Iterable[Figure],
+    metrics: Iterable[Metric],
     expected: Mapping[str, Expected],
     tolerances: Mapping[str, float],
     usual: float,
 ) -> dict[str, dict[str, Any]]:
-    """Return how the overhead of each figure is judged, by its name, as in ``facts.json``.
+    """Return how the overhead of each metric is judged, by its name, as in ``facts.json``.
 
     ``accepted`` is the range in which it must lie, and ``expected`` the overhead that a reference expects, which need
     not be the middle of the range; None without a reference.
 
     :param expected: overheads from references, which come first.
-    :param tolerances: the site's own by figure, which come next; then the figure's.
-    :param usual: the tolerance of a figure that has none of those.
+    :param tolerances: the site's own by metric, which come next; then the metric's.
+    :param usual: the tolerance of a metric that has none of those.
     """
     judged = {}
-    for figure in figures:
-        tolerance = usual if figure.tolerance is None else figure.tolerance
-        tolerated = Expected(None, -math.inf, tolerances.get(figure.name, tolerance))
-        value, lowest, highest = expected.get(figure.name, tolerated)
-        judged[figure.name] = {"accepted": (lowest, highest), "expected": value}
+    for metric in metrics:
+        tolerance = usual if metric.tolerance is None else metric.tolerance
+        tolerated = Expected(None, -math.inf, tolerances.get(metric.name, tolerance))
+        value, lowest, highest = expected.get(metric.name, tolerated)
+        judged[metric.name] = {"accepted": (lowest, highest), "expected": value}
     return judged

@@ -55,15 +55,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
     Each phase takes what the phases before it set, and sets these attributes, beside ReFrame's own:
 
     - ``init`` takes the facts of the class and the options of the session. It sets ``valid_systems``, ``full_only``,
-      ``tags`` and, on the full axes, ``run_limit``. Hooks of the application may change figures and axes.
+      ``tags`` and, on the full axes, ``run_limit``. Hooks of the application may change metrics and axes.
     - ``setup`` takes the partition. It sets ``site`` and ``layout`` (those of a side), ``runtime``, ``expected``, the
       facts that the site overrides, and ``prepared``. Hooks of the application run after it, and may skip.
     - ``compile`` takes ``prepared.provision``: it builds what does not lie in a cache, or skips.
-    - ``run`` takes figures, answers, steps and input, which hooks of the application may set until then. It writes the
+    - ``run`` takes metrics, answers, steps and input, which hooks of the application may set until then. It writes the
       job: its script, ``facts.json`` and ``commands.json``. It sets ``compared`` and ``job_sides``.
     - ``sanity`` takes the record of the job. It sets ``finished``, ``results``, ``causes``, ``measured``, ``notes``,
       ``provenance``, ``reproducer`` and the seconds, and fails for anything but performance.
-    - ``performance`` takes ``finished``. It hands the figures to ReFrame, and fails when a container is too slow.
+    - ``performance`` takes ``finished``. It hands the metrics to ReFrame, and fails when a container is too slow.
     """
 
     #: Sides of the job, in the order of their declaration; and what is left of it.
@@ -94,9 +94,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.full_only = self.full_only or bool(others)
         if not self.contained and set(others) & set(axes.OF_IMAGE):
             self.valid_systems = []
-        # With the figures of a peak that only some sites know, and those of a session that asks for the time in MPI.
-        more = [*declare.of_peak(self.figures, 1.0), *declare.mpi_times_figures(self.program_names)]
-        references.figure_names(type(self).__name__, [*self.figures, *more])
+        # With the metrics of a peak that only some sites know, and those of a session that asks for the time in MPI.
+        more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names)]
+        references.metric_names(type(self).__name__, [*self.metrics, *more])
         if self.full_only:
             self.tags |= {"full"}
             self.run_limit = self.full_run_limit or self.run_limit
@@ -114,7 +114,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         site_software = self._take_over(site_software)
         try:
             self._take_patterns(site_software)
-            self._add_figures()
+            self._add_metrics()
             self.prepared = self._found(site_software, program_in_image)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
@@ -137,18 +137,18 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _take_patterns(self, site_software: Software) -> None:
         """Take options and output patterns of a program that only the site has, such as a licensed one."""
         check = type(self).__name__
-        if not self.sites_input:
+        if not self.site_provides_input:
             licensed.refuse_patterns(check, self.site)
             return
         ready = bool(self.compared_images or self.ready_image) or self.recipe in (self.site.images or {})
         licensed.require(check, self.site, self.published, self.contained and not ready)
         self.executable_opts = [*site_software.options]
-        self.figures, self.answers, self.rank_count = licensed.filled_in(
-            check, self.site, self.figures, self.answers, self.rank_count
+        self.metrics, self.answers, self.rank_count = licensed.filled_in(
+            check, self.site, self.metrics, self.answers, self.rank_count
         )
 
-    def _add_figures(self) -> None:
-        """Add the figures of the time in MPI where a session asks for it, and those in percent of a known peak."""
+    def _add_metrics(self) -> None:
+        """Add the metrics of the time in MPI where a session asks for it, and those in percent of a known peak."""
         if self.mpi_times:
             if self.rank_count is None:
                 raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
@@ -156,14 +156,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 raise ReframeError(
                     f"mpi_times: no library can be preloaded before the static MPI of {type(self).__name__}"
                 )
-            figures = declare.mpi_times_figures(self.program_names)
-            self.figures = [*self.figures, *figures]
-            self.output_files = [*self.output_files, *dict.fromkeys(figure.file for figure in figures)]
+            metrics = declare.mpi_times_metrics(self.program_names)
+            self.metrics = [*self.metrics, *metrics]
+            self.output_files = [*self.output_files, *dict.fromkeys(metric.file for metric in metrics)]
             # The report draws the ranks of the first round.
             self.keep_files = [*dict.fromkeys([*self.keep_files, contract.FIRST_ROUND])]
         if self.site.peak_per_core and self.site.cores:
             peak = self.site.peak_per_core * self.site.cores * self.num_nodes
-            self.figures = [*self.figures, *declare.of_peak(self.figures, peak)]
+            self.metrics = [*self.metrics, *declare.of_peak(self.metrics, peak)]
 
     def _found(self, site_software: Software, program_in_image: str) -> Prepared:
         """Return the values of this phase, and set ReFrame's own variables of the job's size.
@@ -201,7 +201,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.is_duet:
             self.site = rounds.half_of(
                 self.site,
-                self.figures,
+                self.metrics,
                 nodes=self.num_nodes,
                 sides=self.side_count,
                 runtime=self.runtime,
@@ -225,9 +225,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         return bool(self.duet) and self.side_count > 1
 
     @property
-    def compared_figures(self) -> list[declare.Figure]:
-        """Figures that are compared: in a duet those that suit it. Hooks of the application may still change them."""
-        return [figure for figure in self.figures if figure.duet or not self.is_duet]
+    def compared_metrics(self) -> list[declare.Metric]:
+        """Metrics that are compared: in a duet those that suit it. Hooks of the application may still change them."""
+        return [metric for metric in self.metrics if metric.duet or not self.is_duet]
 
     def ranks_on_node(self, site: Site) -> int | None:
         """Return the ranks on a node, ``ranks_per_node``; override it where they follow from the partition's cores."""
@@ -249,8 +249,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         work = self.known_work
         run = allowance.Run.of(work, self.amount if work else None, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
-        figures, spreads = self.compared_figures, self._spreads()
-        needed = self.rounds or known_spreads.rounds_expected(figures, self.tolerance, spreads)
+        metrics, spreads = self.compared_metrics, self._spreads()
+        needed = self.rounds or known_spreads.rounds_expected(metrics, self.tolerance, spreads)
         allowed = allowance.allow(
             self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, needed
         )
@@ -259,12 +259,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "threads": self.layout.threads,
             **asdict(run),
             **asdict(allowed),
-            "closing": known_spreads.closing(figures, self.tolerance, spreads),
+            "closing": known_spreads.closing(metrics, self.tolerance, spreads),
         }
         return allowed
 
     def _spreads(self) -> Mapping[str, known_spreads.KnownSpread]:
-        """Return the known spreads from earlier sessions, by figure."""
+        """Return the known spreads from earlier sessions, by metric."""
         return known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
 
     def _require_nodes(self) -> None:
@@ -308,15 +308,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _job_facts(self) -> dict[str, Any]:
         """Return the facts by which the job reads and judges runs, for ``facts.json``."""
-        figures = self.compared_figures
+        metrics = self.compared_metrics
         expected, judged = self._expectations()
         cores = self.layout.ranks_per_node * self.layout.threads
         earlier = earlier_rounds.rounds_of(
             self.earlier, self.unique_name, self.current_partition.fullname, self.compared
         )
         return {
-            "figures": [{**asdict(figure), **judged[figure.name]} for figure in figures],
-            "priors": known_spreads.figure_priors(figures, self._spreads()),
+            "metrics": [{**asdict(metric), **judged[metric.name]} for metric in metrics],
+            "priors": known_spreads.metric_priors(metrics, self._spreads()),
             "duet": {"cores": cores, "stagedir": self.stagedir} if self.is_duet else None,
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
@@ -325,7 +325,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "emulated": self.site.emulated,
             "identity": [asdict(identity) for identity in self.identity],
             "with_reference": [*expected],
-            "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self.job_sides],
+            "sides": [side.facts(references.margins(self.metrics, self.tolerance)) for side in self.job_sides],
             "remedies": self.remedies,
             # A job on this machine has no time limit of its own, and may wait for others before it begins.
             **({"deadline": allowance.PLANNED * self.time_limit} if self.time_limit and not self.site.is_here else {}),
@@ -333,15 +333,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         }
 
     def _expectations(self) -> tuple[Mapping[str, references.Expected], Mapping[str, Mapping[str, Any]]]:
-        """Return the expected overheads and the accepted ranges, by figure; ReFrame gets the absolute references."""
+        """Return the expected overheads and the accepted ranges, by metric; ReFrame gets the absolute references."""
         check, is_incomparable = type(self).__name__, self.is_duet or self.site.emulated
-        known = references.figure_names(check, self.figures)
-        absolute, expected = references.split(references.case_references(self), self.figures, known)
+        known = references.metric_names(check, self.metrics)
+        absolute, expected = references.split(references.case_references(self), self.metrics, known)
         if expected or is_incomparable:
             # Absolute references are for a whole node, of real processors.
             self.reference = {self.current_partition.fullname: {} if is_incomparable else absolute}
         tolerances = self.site.tolerances_of(check, known)
-        return expected, references.accepted(self.figures, expected, tolerances, self.tolerance)
+        return expected, references.accepted(self.metrics, expected, tolerances, self.tolerance)
 
     def _runner(self, makes_input: bool) -> str:
         """Return the command that runs all sides in rounds.
@@ -393,7 +393,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             raise SanityError(reason) if is_broken else NotMeasured(reason)
         self._take_results(record)
         early = record.early_end(waiting.met_limit(self.finished.state))
-        duet = [rounds.duet_note(self.figures)] if self.is_duet else []
+        duet = [rounds.duet_note(self.metrics)] if self.is_duet else []
         self.notes = [*duet, *early, *verdict.get("notes", ())]
         problems = list(verdict.get("problems", ()))
         if not verdict or not (record.complete or early):
@@ -440,8 +440,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
     # performance
 
     @run_before("performance")
-    def report_figures(self) -> None:
-        """Hand the figures to ReFrame: the subject's value, and for containers the bare one and the overhead."""
+    def report_metrics(self) -> None:
+        """Hand the metrics to ReFrame: the subject's value, and for containers the bare one and the overhead."""
         if self.is_dry_run():
             return
         for name, value, unit in self.finished.record.verdict["performance"]:
@@ -462,7 +462,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             getlogger().warning(f"{self.display_name}: {line}")
 
 
-class OneNodeCheck(ContainerCheck):
+class SingleNodeCheck(ContainerCheck):
     """Run an application without MPI: one process on one node, with nothing of the host to bring into its image."""
 
     variant = parameter(["bare", "generic"], loggable=True)

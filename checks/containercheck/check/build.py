@@ -110,7 +110,7 @@ class BuiltCheck(ApplicationFacts):
     @run_before("run")
     def copy_sites_input(self) -> None:
         """Copy the input that only the site has into the working directory, where each run writes its output."""
-        if self.sites_input:
+        if self.site_provides_input:
             self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
 
     @run_after("setup")

@@ -102,7 +102,7 @@ def verdict(case: Case) -> str:
     if selections.failure(case):
         return REJECTED
     if not case.rows:
-        # It has no figures: it passed by its answers, if anything ran.
+        # It has no metrics: it passed by its answers, if anything ran.
         return ACCEPTED if case.result == "pass" and case.measured else UNDECIDED
     verdicts = {row.verdict for row in case.rows}
     return ACCEPTED if verdicts == {PASS} else UNDECIDED
@@ -184,7 +184,7 @@ def reason(case: Case, word: str) -> str:
             return NOT_JUDGED
         several = len({row.subject_label for row in case.rows}) > 1
         left = [
-            f"{row.figure} of {row.subject_label}" if several else row.figure
+            f"{row.metric} of {row.subject_label}" if several else row.metric
             for row in case.rows
             if row.verdict != PASS
         ]

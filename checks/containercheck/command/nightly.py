@@ -210,7 +210,7 @@ def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
         before = max((row.rounds for row in case.rows), default=0)
         case_rounds = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
         rounds[case.application] = max(rounds.get(case.application, 0), case_rounds)
-    say(f"{len(proposals)} figure(s) moved since earlier nights; run again with more rounds: {names(cases)}")
+    say(f"{len(proposals)} metric(s) moved since earlier nights; run again with more rounds: {names(cases)}")
     options = [word for name, count in rounds.items() for word in ("-S", f"{name}.rounds={count}")]
     missed = session.run_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
     if missed:
@@ -274,7 +274,7 @@ def alarm_lines(changes: Sequence[Change]) -> list[str]:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return a summary of the night for programs, with the scaling of its figures: fields of ``scaling.Scaling``."""
+    """Return a summary of the night for programs, with the scaling of its metrics: fields of ``scaling.Scaling``."""
     failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
     return {
         "lost": {f"{names([case])}, {case.partition}": case.skip_reason for case in result.lost},
@@ -300,7 +300,7 @@ def moved(result: Result) -> dict[str, Any]:
 def _values(change: Change) -> dict[str, Any]:
     """Return what decided on a change: levels in the series' unit, and the p-value."""
     series = change.series
-    names = ("kind", "system", "partition", "environ", "application", "variant", "nodes", "figure", "unit", "better")
+    names = ("kind", "system", "partition", "environ", "application", "variant", "nodes", "metric", "unit", "better")
     decided = ("before", "after", "size", "p", "worse", "confirmed")
     nights = {"first_night": change.first.night.name, "nights": len(series.points) - change.at}
     return {

@@ -62,7 +62,7 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks on this machine, and ends with a table.",
-        ("--image", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--figures", "--verbose"),
+        ("--image", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--table", "--verbose"),
         (
             ("", "all checks, in half an hour at most: spent where it closes most verdicts"),
             ("--minutes 90", "the same in 90 minutes"),

@@ -1,6 +1,6 @@
 """Propose references from ReFrame's results database.
 
-For each check, partition, variant, node count and figure: the median of the nights that passed, and the range that
+For each check, partition, variant, node count and metric: the median of the nights that passed, and the range that
 another night should not leave (history/proposed_references.py has the rule). A diff against the file in force, which is
 the site's where it has one, is printed for review. Only lines that this command wrote are changed
 (history/yaml_text.py).
@@ -122,7 +122,7 @@ class Proposal:
     count: int = 0
 
     def add(self, runs: Sequence[Run], directory: Path | None, ours: Path) -> None:
-        """Add the figures of a check, on partitions that share a file."""
+        """Add the metrics of a check, on partitions that share a file."""
         file = File.of(runs, directory, ours)
         self.files.append(file)
         cases: dict[tuple[Any, ...], list[Run]] = {}
@@ -140,25 +140,25 @@ class Proposal:
                 continue
             if others:
                 self._because(f"{name}: {others} night(s) with another input are left out")
-            for figure in series(same):
-                self._put(file, name, (case_runs[-1].check, *key), figure)
+            for metric in series(same):
+                self._put(file, name, (case_runs[-1].check, *key), metric)
 
-    def _put(self, file: File, name: str, keys: Sequence[Any], figure: Series) -> None:
+    def _put(self, file: File, name: str, keys: Sequence[Any], metric: Series) -> None:
         try:
-            reference = Reference.of(figure.nights, figure.better, self.least)
+            reference = Reference.of(metric.nights, metric.better, self.least)
         except NoReference as error:
-            # With too few nights, the reason is the same for all figures, and their names are left out.
-            whole_case = len(figure.nights) < self.least
-            self._because(f"{name}: {error}" if whole_case else f"{name} {figure.figure}: {error}")
+            # With too few nights, the reason is the same for all metrics, and their names are left out.
+            whole_case = len(metric.nights) < self.least
+            self._because(f"{name}: {error}" if whole_case else f"{name} {metric.metric}: {error}")
             return
-        last: date = max(figure.values)
-        comment = f"# median of {len(figure.nights)} nights to {last}, spread {reference.spread:.2g} %"
+        last: date = max(metric.values)
+        comment = f"# median of {len(metric.nights)} nights to {last}, spread {reference.spread:.2g} %"
         try:
-            values = (reference.value, reference.lower, reference.upper, figure.unit)
-            file.after = put(file.after, (*keys, figure.figure), values, comment)
+            values = (reference.value, reference.lower, reference.upper, metric.unit)
+            file.after = put(file.after, (*keys, metric.metric), values, comment)
             self.count += 1
         except NotPut as error:
-            self._because(f"{name} {figure.figure}: kept as it is, {file.in_force or file.path}: {error}")
+            self._because(f"{name} {metric.metric}: kept as it is, {file.in_force or file.path}: {error}")
 
     def _because(self, reason: str) -> None:
         if reason not in self.reasons:

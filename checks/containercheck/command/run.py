@@ -33,8 +33,8 @@ UNCERTAIN = 2
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
 
-def conclude_with_figures(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the table of all figures, and return the exit status.
+def conclude_with_metrics(cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Print the table of all metrics, and return the exit status.
 
     :param problems: problems other than the results of the cases.
     """
@@ -97,7 +97,7 @@ def session(
         return COMMANDS[command].wrong_usage
     if conclude is None:
         # An acceptance has tables of its own.
-        conclude = conclude_with_figures if settings.verbose or settings.figures else _conclude_shortly
+        conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
     lost = skipped.lost_lines(current.lost)
     if compared:
         # A case that is not known is not accepted.
@@ -180,14 +180,14 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
-    # An acceptance has no --figures and no --image.
-    figures, image = getattr(options, "figures", False), getattr(options, "image", None)
+    # An acceptance has no --table and no --image.
+    metrics, image = getattr(options, "metrics", False), getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
     if image:
         rest = [*_of_image(image, rest, parser), *rest]
     return Settings(
-        options.minutes, options.only_open, tuple(rest), options.node_hours, options.estimate, options.verbose, figures
+        options.minutes, options.only_open, tuple(rest), options.node_hours, options.estimate, options.verbose, metrics
     )
 
 

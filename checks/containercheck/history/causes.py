@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
-from containercheck.application.declare import Figure
+from containercheck.application.declare import Metric
 from containercheck.explain import between
 from containercheck.explain.between import SEES, USES
 from containercheck.history.change_points import Change
@@ -51,13 +51,13 @@ def causes(changes: Sequence[Change]) -> list[ChangeCause]:
     """Return the likely causes, those of the worst changes first.
 
     Changes belong together if they share partition, night, direction, and kind of series: bare values, overheads, or
-    both of one figure.
+    both of one metric.
     """
-    moved = {kind: {_figure(change) for change in changes if change.series.kind == kind} for kind in (BARE, OVERHEAD)}
+    moved = {kind: {_metric(change) for change in changes if change.series.kind == kind} for kind in (BARE, OVERHEAD)}
     both = moved[BARE] & moved[OVERHEAD]
     groups: dict[tuple[Any, ...], list[Change]] = {}
     for change in changes:
-        kind = "both" if _figure(change) in both else change.series.kind
+        kind = "both" if _metric(change) in both else change.series.kind
         # Both may well move in opposite directions: on a faster host a container's overhead may grow.
         key = (*_place(change), kind, None if kind == "both" else change.worse)
         groups.setdefault(key, []).append(change)
@@ -69,10 +69,10 @@ def _place(change: Change) -> tuple[str, str, str]:
     return change.series.system, change.series.partition, change.first.night.name
 
 
-def _figure(change: Change) -> tuple[Any, ...]:
+def _metric(change: Change) -> tuple[Any, ...]:
     series = change.series
     axes = tuple(series.axes.items())
-    return (*_place(change), series.environ, series.application, series.nodes, axes, series.figure)
+    return (*_place(change), series.environ, series.application, series.nodes, axes, series.metric)
 
 
 def _what(kind: str, group: Sequence[Change]) -> str:
@@ -107,7 +107,7 @@ def _name(change: Change) -> str:
     nodes = f", {series.nodes} nodes" if series.nodes > 1 else ""
     unit = "%" if series.kind == BARE else series.unit
     variant = f" {series.variant}" if series.variant else ""
-    return f"{series.label}{variant}{nodes} {series.figure} by {number(change.size, 2, '+')} {unit}"
+    return f"{series.label}{variant}{nodes} {series.metric} by {number(change.size, 2, '+')} {unit}"
 
 
 def _differences(group: Sequence[Change]) -> tuple[str, ...]:
@@ -164,8 +164,8 @@ def _between(change: Change, before: _Facts, since: _Facts) -> dict[tuple[str, s
     series = change.series
     fast, slow = (before, since) if change.worse else (since, before)
     # Only what it measures counts here.
-    figure = Figure("figure", "(x)", series.unit, measures=series.measures)
-    found = explanation.causes(fast[0], slow[0], (fast[1], slow[1]), [figure], series.ranks)
+    metric = Metric("metric", "(x)", series.unit, measures=series.measures)
+    found = explanation.causes(fast[0], slow[0], (fast[1], slow[1]), [metric], series.ranks)
     return {(cause.rule, cause.about): cause for cause in found}
 
 

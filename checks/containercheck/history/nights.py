@@ -20,7 +20,7 @@ ARGUMENTS = "nightly_arguments"
 #: The pass that runs cases with proposed changes again, with fresh rounds.
 CONFIRMATION = "confirmation"
 #: Keys that are kept of an earlier night: of a session; of a test case, what identifies it, and its result; of its
-#: expected time, what the values depend on; and of a figure, what a point needs, and what is said of a document's.
+#: expected time, what the values depend on; and of a metric, what a point needs, and what is said of a document's.
 OF_SESSION = (NIGHT, PASS, CHANGED, ARGUMENTS, "time_start_unix")
 OF_CASE = (
     "system",
@@ -39,9 +39,9 @@ OF_CASE = (
     "ready_image",
 )
 OF_WORK = ("ranks", "threads", "amount")
-OF_FIGURE = (
+OF_METRIC = (
     VERSION,
-    "figure",
+    "metric",
     "unit",
     "better",
     "baseline_label",
@@ -148,7 +148,7 @@ def _reduced_case(raw: Mapping[str, Any], provenances: dict[str, Any]) -> dict[s
         **_only(raw, OF_CASE),
         "fail_info": {"exc_type": (raw.get("fail_info") or {}).get("exc_type")},
         "expected": _only(raw.get("expected") or {}, OF_WORK),
-        "results": [_only(row, OF_FIGURE) for row in raw.get("results") or ()],
+        "results": [_only(row, OF_METRIC) for row in raw.get("results") or ()],
         "provenance": provenances.setdefault(json.dumps(provenance, sort_keys=True), provenance),
     }
 

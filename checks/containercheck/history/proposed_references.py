@@ -1,4 +1,4 @@
-"""Propose references from the values of each figure in ReFrame's results database, night by night."""
+"""Propose references from the values of each metric in ReFrame's results database, night by night."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class NoReference(Exception):
 
 @dataclass(frozen=True)
 class Reference:
-    """The expected range of a figure, in ReFrame's terms.
+    """The expected range of a metric, in ReFrame's terms.
 
-    :ivar value: the median of the nights, in the figure's unit.
+    :ivar value: the median of the nights, in the metric's unit.
     :ivar lower, upper: ends of the range, as parts of the value; None where it has no end.
     :ivar spread: standard deviation of a night, in percent of the value.
     """
@@ -75,12 +75,12 @@ class Reference:
 
 @dataclass
 class Series:
-    """The values of one figure of one case, by night.
+    """The values of one metric of one case, by night.
 
     :ivar better: whether ``higher`` or ``lower`` values are better; None where the database does not say.
     """
 
-    figure: str
+    metric: str
     unit: str
     better: str | None
     values: dict[date, list[float]] = field(default_factory=dict)
@@ -175,21 +175,21 @@ def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
 
 
 def series(runs: Iterable[Run]) -> list[Series]:
-    """Return the figures of runs, the latest last, without overheads, emulated processors, and duets (half a node).
+    """Return the metrics of runs, the latest last, without overheads, emulated processors, and duets (half a node).
 
-    In the container variants a figure is the container's; the bare variant has the bare program's.
+    In the container variants a metric is the container's; the bare variant has the bare program's.
     """
-    by_figure: dict[str, Series] = {}
+    by_metric: dict[str, Series] = {}
     for run in runs:
-        rows = {row.figure: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
+        rows = {row.metric: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
         for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
-            figure = key.rpartition(":")[2]
-            if figure not in rows or value is None:
+            metric = key.rpartition(":")[2]
+            if metric not in rows or value is None:
                 continue
-            history = by_figure.setdefault(figure, Series(figure, unit, rows[figure].better or None))
+            history = by_metric.setdefault(metric, Series(metric, unit, rows[metric].better or None))
             if history.unit != unit:
                 # The check has measured something else since then.
-                history = by_figure[figure] = Series(figure, unit, rows[figure].better or None)
-            history.better = rows[figure].better or None
+                history = by_metric[metric] = Series(metric, unit, rows[metric].better or None)
+            history.better = rows[metric].better or None
             history.values.setdefault(run.night, []).append(value)
-    return list(by_figure.values())
+    return list(by_metric.values())

@@ -1,4 +1,4 @@
-"""Turn nights into series: the paired overhead and the bare value of each figure, one point a night.
+"""Turn nights into series: the paired overhead and the bare value of each metric, one point a night.
 
 A single number cannot tell a change of the machine from one of the containers. The two series can: bare values move
 with the machine, and overheads, measured in pairs, with runtime, image and MPI.
@@ -34,7 +34,7 @@ LEAST_PART = 0.1
 class Point:
     """The value of a series in one night.
 
-    :ivar value: the overhead in its unit, or the bare value in the figure's unit.
+    :ivar value: the overhead in its unit, or the bare value in the metric's unit.
     :ivar error: standard error, from the rounds, in the same unit; None for a single run.
     :ivar confirmation: whether it is from a confirmation: fresh rounds, after a proposal.
     :ivar provenance: of the run; for a bare value, only the bare side's.
@@ -53,18 +53,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One figure of one case, night by night.
+    """One metric of one case, night by night.
 
     :ivar kind: ``overhead`` or ``bare``.
     :ivar variant: empty for bare.
     :ivar label: the application, with those axes that differ among the cases of a night.
     :ivar unit: of the values.
-    :ivar better: whether ``higher`` or ``lower`` values of the figure are better; for overheads it is always lower.
+    :ivar better: whether ``higher`` or ``lower`` values of the metric are better; for overheads it is always lower.
     :ivar least: the smallest change to report: in percent for bare, else in the overhead's unit.
     :ivar points: one a night, since the last break of the series, the earliest first.
     :ivar earlier: points before that break; for plots.
     :ivar cases: keys of the cases of its last point, which a paired rerun has to run.
-    :ivar measures: parts of the machine that the figure depends on; empty for all.
+    :ivar measures: parts of the machine that the metric depends on; empty for all.
     :ivar ranks: number of MPI ranks; 0 where that is not known.
     """
 
@@ -76,7 +76,7 @@ class Series:
     variant: str
     nodes: int
     axes: Mapping[str, str]
-    figure: str
+    metric: str
     label: str
     unit: str
     better: str
@@ -88,7 +88,7 @@ class Series:
     ranks: int = 0
 
 
-#: A case, and its row for a figure.
+#: A case, and its row for a metric.
 _CaseRow = tuple[Case, Row]
 
 
@@ -107,7 +107,7 @@ class _Seen:
         """The properties that identify a series in all nights."""
         own = self.series
         place = (own.kind, own.system, own.partition, own.environ)
-        return (*place, own.application, own.variant, own.nodes, tuple(own.axes.items()), own.figure)
+        return (*place, own.application, own.variant, own.nodes, tuple(own.axes.items()), own.metric)
 
 
 def series(nights: Sequence[Night]) -> list[Series]:
@@ -149,12 +149,12 @@ def _measured(night: Night) -> Iterator[_CaseRow]:
                 yield case, row
 
 
-def _before_confirmation(case: Case, figure: str) -> Row | None:
+def _before_confirmation(case: Case, metric: str) -> Row | None:
     """Return the row of the night's last run before the confirmation of a case; None where there is none."""
     if case.nightly_pass == CONFIRMATION:
         for run in reversed(case.earlier):
             if run.nightly_pass != CONFIRMATION and run.result in MEASURED:
-                return next((row for row in _rows(run) if row.figure == figure), None)
+                return next((row for row in _rows(run) if row.metric == metric), None)
     return None
 
 
@@ -166,7 +166,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
     for case, row in _measured(night):
         if not _finite(row.overhead):
             continue
-        spread, rounds, earlier = row.spread, row.rounds, _before_confirmation(case, row.figure)
+        spread, rounds, earlier = row.spread, row.rounds, _before_confirmation(case, row.metric)
         before = earlier.overhead if earlier else None
         point = Point(
             night,
@@ -193,7 +193,7 @@ def _series_of(kind: str, case: Case, row: Row, variant: str, point: Point) -> S
         variant=variant,
         nodes=nodes,
         axes=dict(axes),
-        figure=row.figure,
+        metric=row.metric,
         label=case.label,
         unit=row.overhead_unit if kind == OVERHEAD else row.unit,
         better=row.better,
@@ -226,7 +226,7 @@ def _bare(night: Night) -> Iterator[_Seen]:
     for case, row in _measured(night):
         # In a duet the baseline is of half a node.
         if _finite(row.baseline) and not row.duet:
-            groups.setdefault((case.identity_as(""), row.figure), []).append((case, row))
+            groups.setdefault((case.identity_as(""), row.metric), []).append((case, row))
     for pairs in groups.values():
         used = [(case, row) for case, row in pairs if row.subject is not None] or pairs
         case, row = used[-1]
@@ -251,7 +251,7 @@ def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
 def _unconfirmed(pairs: Sequence[_CaseRow]) -> float | None:
     """Return the median of the bare values before some of the cases were confirmed; None where there is none."""
     before = [
-        _before_confirmation(case, row.figure) if case.nightly_pass == CONFIRMATION else row for case, row in pairs
+        _before_confirmation(case, row.metric) if case.nightly_pass == CONFIRMATION else row for case, row in pairs
     ]
     values = [row.baseline for row in before if row]
     return statistics.median(filter(_finite, values)) if any(map(_finite, values)) else None

@@ -20,7 +20,7 @@ from containercheck.history.nights import name_of
 from containercheck.results.database import StoredSession
 from containercheck.results.row import Row, rows_of
 
-#: Known spreads by partition, name of the case and figure, as in the file for the checks.
+#: Known spreads by partition, name of the case and metric, as in the file for the checks.
 Known = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
 #: Latest nights of a case that count: a machine may have become quieter, or noisier.
@@ -33,7 +33,7 @@ CAP = 10.0
 MARGIN, MARGIN_OF_VARIANT = 1.25, 1.5
 #: Fewest rounds of another variant of the same session for a known spread.
 FEWEST_ROUNDS = 6
-#: Smallest spread, as a part of the accepted overhead: figures that were equal in all digits will not always be.
+#: Smallest spread, as a part of the accepted overhead: metrics that were equal in all digits will not always be.
 LEAST_PART = 0.02
 #: Verdicts that are final, and the kind of an open verdict that stays too: a gain to look into.
 CLOSED, FASTER = ("pass", "fail"), "faster"
@@ -60,25 +60,25 @@ def from_nights(sessions: Iterable[StoredSession]) -> Known:
 
     :param sessions: in the order in which they were stored; read once.
     """
-    by_figure: dict[tuple[str, str, str], dict[str, list[Sample]]] = {}
+    by_metric: dict[tuple[str, str, str], dict[str, list[Sample]]] = {}
     for session in sessions:
         for raw in session.testcases:
             if any(map(raw.get, ("runtimes", "compared_images", "ready_image"))):
                 continue
-            for figure, sample in samples(raw).items():
-                nights = by_figure.setdefault((*_place(raw), figure), {})
+            for metric, sample in samples(raw).items():
+                nights = by_metric.setdefault((*_place(raw), metric), {})
                 nights.setdefault(name_of(session), []).append(sample)
                 if len(nights) > LATEST:
                     del nights[next(iter(nights))]
     known: Known = {}
-    for (partition, name, figure), nights in by_figure.items():
+    for (partition, name, metric), nights in by_metric.items():
         # Only nights in the unit of the last one count.
         unit = list(nights.values())[-1][-1].unit
         usable = [sample for night in nights.values() for sample in night if sample.unit == unit]
         count = sum(any(sample.unit == unit for sample in night) for night in nights.values())
         if count >= FEWEST_NIGHTS and sum(sample.degrees for sample in usable) >= FEWEST_DEGREES:
             entry = {"spread": MARGIN * fitted(usable), "source": f"{count} nights", "unit": unit}
-            known.setdefault(partition, {}).setdefault(name, {})[figure] = entry
+            known.setdefault(partition, {}).setdefault(name, {})[metric] = entry
     return known
 
 
@@ -91,19 +91,19 @@ def from_variants(testcases: Iterable[Mapping[str, Any]]) -> Known:
     known: Known = {}
     for (partition, _), cases in by_check.items():
         for raw, other in ((case, other) for case in cases for other in cases if _variant(case) != _variant(other)):
-            for figure, sample in samples(other).items():
+            for metric, sample in samples(other).items():
                 if sample.degrees + 1 < FEWEST_ROUNDS:
                     continue
                 spread = MARGIN_OF_VARIANT * fitted([sample])
                 entry = {"spread": spread, "source": f"the {_variant(other)} variant", "unit": sample.unit}
-                figures = known.setdefault(partition, {}).setdefault(_place(raw)[1], {})
-                if figure not in figures or figures[figure]["spread"] < spread:
-                    figures[figure] = entry
+                metrics = known.setdefault(partition, {}).setdefault(_place(raw)[1], {})
+                if metric not in metrics or metrics[metric]["spread"] < spread:
+                    metrics[metric] = entry
     return known
 
 
 def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
-    """Return the spreads that were known for figures that have a final verdict in this session.
+    """Return the spreads that were known for metrics that have a final verdict in this session.
 
     Later passes judge all rounds from the first one on: with another known spread a verdict could be lost or reversed.
     """
@@ -111,24 +111,24 @@ def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
     for raw in testcases:
         partition, name = _place(raw)
         for row in rows_of(raw):
-            figures = known.setdefault(partition, {}).setdefault(name, {})
+            metrics = known.setdefault(partition, {}).setdefault(name, {})
             # The last of several runs counts.
-            figures.pop(row.figure, None)
+            metrics.pop(row.metric, None)
             is_closed = row.verdict in CLOSED or row.open_kind == FASTER
             if is_closed and row.spread_source:
                 entry = {"spread": row.known_spread, "source": row.spread_source, "unit": row.overhead_unit}
-                figures[row.figure] = entry
+                metrics[row.metric] = entry
     return merged(known, {})
 
 
 def merged(first: Known, second: Known) -> Known:
-    """Return both together; the first counts for figures that both have."""
+    """Return both together; the first counts for metrics that both have."""
     both: Known = {}
     for known in (second, first):
         for partition, cases in known.items():
-            for name, figures in cases.items():
-                if figures:
-                    both.setdefault(partition, {}).setdefault(name, {}).update(figures)
+            for name, metrics in cases.items():
+                if metrics:
+                    both.setdefault(partition, {}).setdefault(name, {}).update(metrics)
     return both
 
 
@@ -156,8 +156,8 @@ def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
 
 
 def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
-    """Return the samples of a stored test case by figure; figures that were not compared have none."""
-    by_figure = {}
+    """Return the samples of a stored test case by metric; metrics that were not compared have none."""
+    by_metric = {}
     for row in (row for row in rows_of(raw) if row.is_comparison):
         changes = list(_changes(row, raw.get("measured") or ()))
         if len(changes) < 2:
@@ -166,14 +166,14 @@ def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
         squares = math.fsum((change - mean) ** 2 for change in changes)
         high = abs(row.accepted[1] or 0.0)
         least = max(LEAST_PART * high, 1e-9)
-        by_figure[row.figure] = Sample(row.overhead_unit, squares, len(changes) - 1, least)
-    return by_figure
+        by_metric[row.metric] = Sample(row.overhead_unit, squares, len(changes) - 1, least)
+    return by_metric
 
 
 def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:
     """Yield d of each round in the unit of the overhead: 100 times the logarithm of the ratio, or the difference."""
     for values in rounds:
-        pair = [(values.get(side) or {}).get(row.figure) for side in (BASELINE, SUBJECT)]
+        pair = [(values.get(side) or {}).get(row.metric) for side in (BASELINE, SUBJECT)]
         if None in pair:
             continue
         baseline, subject = pair

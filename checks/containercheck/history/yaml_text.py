@@ -23,7 +23,7 @@ class NotPut(Exception):
 def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> str:
     """Return a text with an entry ``key: [values]  # comment`` after the other keys, or in place of our older one.
 
-    :param keys: the check, those of the file's index, and the figure.
+    :param keys: the check, those of the file's index, and the metric.
     :raises NotPut: a person wrote the entry, another key matches it too, or the file is no mapping of mappings.
     """
     entry = yaml.safe_dump(list(values), default_flow_style=True, width=1000).strip()

@@ -38,7 +38,7 @@ SPACK, SPACK_VIEW, SPACK_RECORD = "spack", ".spack-env/view", "spack.json"
 EASYBUILD, EASYBUILD_RECORD = "easybuild", "easybuild.json"
 EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 
-#: File in the stage directory with the facts by which the job reads runs: figures, answers, ranks. JSON.
+#: File in the stage directory with the facts by which the job reads runs: metrics, answers, ranks. JSON.
 FACTS = "facts.json"
 #: File in the stage directory with the job's record of all runs, JSON; and directory with the output of the runs.
 RECORD, RUNS = "rounds.json", "rounds"
@@ -101,7 +101,7 @@ STATIC = "-static"
 #: Directories of the first round of each side, in the directory of a run: what the report draws is read from there.
 FIRST_ROUND = f"{RUNS}/01-*"
 
-#: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
+#: What a metric can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
 #: files, and the start of programs.
 MEASURED = ("computing", "memory", "messages", "network", "files", "start")
 

@@ -1,4 +1,4 @@
-"""A case in one line: how it came out, the figure that decides, its overhead, and after how many rounds."""
+"""A case in one line: how it came out, the metric that decides, its overhead, and after how many rounds."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Line:
 
     :ivar state: one of the words above.
     :ivar name: the case.
-    :ivar figure: the one that decides.
+    :ivar metric: the one that decides.
     :ivar value: its overhead with the interval; of a bare case its value.
     :ivar rest: after how many rounds, and what else is known.
     """
 
     state: str
     name: str
-    figure: str = ""
+    metric: str = ""
     value: str = ""
     rest: str = ""
 
@@ -40,13 +40,13 @@ def line(case: Case) -> Line:
     if row is None:
         return Line(state, short_name(case))
     if not row.is_comparison:
-        return Line(state, short_name(case), row.figure, f"{number(row.baseline)} {row.unit}".strip())
+        return Line(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
     several = open_verdicts.tally(case) if len(open_verdicts.judged(case)) > 1 else ""
     rounds = f"{row.rounds} round{'s'[: row.rounds > 1]}"
     rest = open_verdicts.describe(row) if row.verdict == OPEN else several if several.startswith("all ") else ""
     if state == FAILED and several:
         rest = several
-    return Line(state, short_name(case), row.figure, table.overhead(row), "; ".join(filter(None, [rounds, rest])))
+    return Line(state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [rounds, rest])))
 
 
 def state_of(case: Case) -> str:
@@ -64,7 +64,7 @@ def state_of(case: Case) -> str:
 
 
 def deciding(case: Case) -> Row | None:
-    """Return the figure that decides: the worst that failed, else the most urgent open one, else the worst of all."""
+    """Return the metric that decides: the worst that failed, else the most urgent open one, else the worst of all."""
     failed = [row for row in case.rows if row.verdict == FAIL]
     still_open = open_verdicts.open_rows(case)
     if failed or not still_open:

@@ -1,4 +1,4 @@
-"""What a session ends with where nobody asks for every figure: counts, what failed, what is open, what was not run."""
+"""What a session ends with where nobody asks for every metric: counts, what failed, what is open, what was not run."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def places(report: str, log: str) -> str:
     :param report: path of the report.
     :param log: path of what ReFrame printed.
     """
-    return f"every figure: {typed('report')}; report: {report}; what ReFrame printed: {log}"
+    return f"every metric: {typed('report')}; report: {report}; what ReFrame printed: {log}"

@@ -229,7 +229,7 @@ def of_cases(cases: Sequence[Case]) -> list[Finding]:
             found.append(Finding(REMARK, topic, f"not run: {_first_line(case.skip_reason)}"))
             continue
         line = case_lines.line(case)
-        measured = ", ".join(filter(None, [" ".join(filter(None, [line.figure, line.value])), line.rest]))
+        measured = ", ".join(filter(None, [" ".join(filter(None, [line.metric, line.value])), line.rest]))
         if line.state == case_lines.FAILED:
             found.append(Finding(PROBLEM, topic, measured or "it failed", _first_line(case.reason)))
         else:

@@ -18,7 +18,7 @@ def write(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: It
     """Write the XML file in one step.
 
     A check with a worse result than is accepted is a failure; one that could not be measured or run is an error; a skip
-    is a skip. The standard output of a check is the tally of its figures, ``13 of 14 pass, 1 open``, and a line for
+    is a skip. The standard output of a check is the tally of its metrics, ``13 of 14 pass, 1 open``, and a line for
     each open one.
 
     :param alarms: changes for the worse since earlier nights, though no check failed: failures too.
@@ -55,7 +55,7 @@ def _testcase(case: Case) -> ElementTree.Element:
         _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.reason or run.result)
     elif case.result == "skip":
         _add_outcome(testcase, "skipped", case.skip_reason)
-    open_lines = [f"{row.figure}: {open_verdicts.describe(row)}" for row in open_verdicts.open_rows(case)]
+    open_lines = [f"{row.metric}: {open_verdicts.describe(row)}" for row in open_verdicts.open_rows(case)]
     tally = open_verdicts.tally(run or case)
     if tally:
         text = FORBIDDEN.sub("?", "\n".join([tally, *open_lines]))

@@ -17,7 +17,7 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import number
 from containercheck.results.row import Row
 
-#: Label of the bare side, and beginning of the names of the figures of times: of the whole, and of each program.
+#: Label of the bare side, and beginning of the names of the metrics of times: of the whole, and of each program.
 BARE, SECONDS = "bare", "seconds_"
 #: The time of all programs together.
 WHOLE = f"{SECONDS}whole"
@@ -42,19 +42,19 @@ class Value:
 Times = Mapping[str, Mapping[str, Value]]
 
 
-def times(case: Case, figure: str) -> Times:
-    """Return the times of a figure of a case under each policy; none where the case has no policies."""
-    rows = [row for row in case.rows if row.figure == figure and row.is_comparison]
+def times(case: Case, metric: str) -> Times:
+    """Return the times of a metric of a case under each policy; none where the case has no policies."""
+    rows = [row for row in case.rows if row.metric == metric and row.is_comparison]
     if not rows or not _has_policies(case):
         return {}
     return _bare(rows) if case.variant == BARE else _contained(case.variant, rows)
 
 
-def figures(case: Case) -> list[str]:
+def metrics(case: Case) -> list[str]:
     """Return the names of the times of a case with policies: of the whole first; of a single program no other."""
     if not _has_policies(case):
         return []
-    names = dict.fromkeys(row.figure for row in case.rows if row.figure.startswith(SECONDS) and row.unit == "s")
+    names = dict.fromkeys(row.metric for row in case.rows if row.metric.startswith(SECONDS) and row.unit == "s")
     others = [name for name in names if name != WHOLE]
     return [*(name for name in names if name == WHOLE), *(others if len(others) > 1 or WHOLE not in names else ())]
 
@@ -63,8 +63,8 @@ def without(cases: Iterable[Case]) -> dict[str, str]:
     """Return the labels of the sides without a policy, as ``bare`` or the variant; none of cases without policies."""
     labels: dict[str, str] = {}
     for case in cases:
-        for figure in figures(case)[:1]:
-            none = next(iter(times(case, figure).get(BARE, ())), "")
+        for metric in metrics(case)[:1]:
+            none = next(iter(times(case, metric).get(BARE, ())), "")
             labels |= {none: BARE} if case.variant == BARE else {BARE: BARE, f"{case.variant}, {none}": case.variant}
     return labels
 

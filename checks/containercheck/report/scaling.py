@@ -1,6 +1,6 @@
 """How applications scale over nodes, and over the cores of as many nodes: speed-up and efficiency of each variant.
 
-Only figures with ``scaling`` in their row of the results have them, from the cases of one session. The speed-up is
+Only metrics with ``scaling`` in their row of the results have them, from the cases of one session. The speed-up is
 against the fewest nodes, or cores, that ran, as in D12.6 sections 6.9.1 and 8.1; the efficiency is the speed-up divided
 by the ratio of their numbers. Over cores are cases that differ in an axis of ranks, or of threads: figures 8.9, 8.10,
 8.12 and 8.13 of D12.6. Mixes of ranks and threads that fill a node have no such scaling: all use its cores.
@@ -30,9 +30,9 @@ SAME = 1e-9
 #: What cases scale over.
 NODES, CORES = "nodes", "cores"
 
-#: A case, and its row of the figure.
+#: A case, and its row of the metric.
 Measured = tuple[Case, Row]
-#: Facts to add to rows of the results, by case, figure, and label of the subject (empty without a subject).
+#: Facts to add to rows of the results, by case, metric, and label of the subject (empty without a subject).
 ByRow = dict[tuple[Key, str, str], dict[str, Any]]
 
 
@@ -42,7 +42,7 @@ class Point:
 
     :ivar case: key of the case that ran there.
     :ivar at: that number.
-    :ivar value: the median, in the figure's unit.
+    :ivar value: the median, in the metric's unit.
     :ivar work: amount of work of a run, relative to that on the fewest.
     :ivar speed_up: work per time, relative to that on the fewest.
     :ivar efficiency: the speed-up relative to the ideal one.
@@ -79,7 +79,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A figure of a variant over nodes, or over cores.
+    """A metric of a variant over nodes, or over cores.
 
     :ivar over: :data:`NODES` or :data:`CORES`.
     :ivar label: label of its cases, without the axis that sets the cores.
@@ -95,7 +95,7 @@ class Scaling:
     label: str
     where: str
     variant: str
-    figure: str
+    metric: str
     unit: str
     subject_label: str
     kind: str
@@ -104,7 +104,7 @@ class Scaling:
 
 
 def of(cases: Iterable[Case]) -> list[Scaling]:
-    """Return the scaling of each variant and figure that ran on two numbers of nodes, or of cores, or more."""
+    """Return the scaling of each variant and metric that ran on two numbers of nodes, or of cores, or more."""
     # Skips are reported in lines of their own.
     ran = [case for case in cases if case.result != "skip"]
     return [*_over_nodes(ran), *over_cores(ran)]
@@ -143,24 +143,24 @@ def _common(case: Case) -> tuple[str, ...]:
 
 
 def _of_variant(over: str, label: str, cases: Sequence[tuple[int, Case]]) -> Iterator[Scaling]:
-    """Yield the scaling of each figure of cases that differ in their nodes, or cores, only.
+    """Yield the scaling of each metric of cases that differ in their nodes, or cores, only.
 
     :param cases: with their number of them, the fewest first.
     """
-    by_figure: dict[tuple[str, str], dict[int, Measured]] = {}
+    by_metric: dict[tuple[str, str], dict[int, Measured]] = {}
     for at, case in cases:
         for row in case.rows if _was_measured(case) else ():
             if row.scaling and _has_values(row):
-                by_number = by_figure.setdefault((row.figure, row.subject_label), {})
+                by_number = by_metric.setdefault((row.metric, row.subject_label), {})
                 by_number.setdefault(at, (case, row))
-    for (_, subject), by_number in by_figure.items():
+    for (_, subject), by_number in by_metric.items():
         if len(by_number) > 1:
             others = {at: case for at, case in cases if at not in by_number}
             yield _scaling(over, label, subject, by_number, others)
 
 
 def _was_measured(case: Case) -> bool:
-    """Return whether a case's figures count; those of a case that is only slow do, as it may not scale."""
+    """Return whether a case's metrics count; those of a case that is only slow do, as it may not scale."""
     run = selections.failure(case)
     return run is None or (run.phase == "performance" and selections.is_regression(run))
 
@@ -185,7 +185,7 @@ def _scaling(
         label=label,
         where=case.partition + ("" if environ in ("", "builtin") else f" {environ}"),
         variant=case.variant,
-        figure=row.figure,
+        metric=row.metric,
         unit=row.unit,
         subject_label=subject,
         kind="weak" if max(work) > 1 + SAME else "strong",
@@ -233,20 +233,20 @@ def _relative_error(row: Row, which: str) -> float:
 
 
 def lines(cases: Iterable[Case]) -> list[str]:
-    """Return a line for each variant, and for each figure where the application has several that scale."""
+    """Return a line for each variant, and for each metric where the application has several that scale."""
     scalings = of(cases)
     several = len({scaling.where for scaling in scalings}) > 1
-    figures: dict[str, set[str]] = {}
+    metrics: dict[str, set[str]] = {}
     for scaling in scalings:
-        figures.setdefault(scaling.label, set()).add(scaling.figure)
-    return [_line(scaling, len(figures[scaling.label]) > 1, several) for scaling in scalings]
+        metrics.setdefault(scaling.label, set()).add(scaling.metric)
+    return [_line(scaling, len(metrics[scaling.label]) > 1, several) for scaling in scalings]
 
 
-def _line(scaling: Scaling, with_figure: bool, with_place: bool) -> str:
+def _line(scaling: Scaling, with_metric: bool, with_place: bool) -> str:
     subject = scaling.sides[-1]
     name = f"{scaling.label} {scaling.variant}"
     name += f" ({subject.label})" if subject.label != scaling.variant else ""
-    name += f", {scaling.figure}" if with_figure else ""
+    name += f", {scaling.metric}" if with_metric else ""
     name += f", {scaling.where}" if with_place else ""
     on_nodes = subject.points[0].nodes
     name += f", {amount(on_nodes, NODES)}" if scaling.over == CORES and on_nodes > 1 else ""
@@ -304,7 +304,7 @@ def by_row(cases: Iterable[Case]) -> ByRow:
         end = "_over_cores" if scaling.over == CORES else ""
         for side in scaling.sides:
             for point in side.points:
-                facts = rows.setdefault((point.case, scaling.figure, scaling.subject_label), {})
+                facts = rows.setdefault((point.case, scaling.metric, scaling.subject_label), {})
                 facts[f"scaling{end}"] = scaling.kind
                 facts[f"{side.which}_speed_up{end}"] = point.speed_up
                 facts[f"{side.which}_efficiency{end}"] = point.efficiency

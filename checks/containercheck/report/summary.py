@@ -83,7 +83,7 @@ def last_line(cases: Sequence[Case]) -> list[str]:
 
 
 def _spread(cases: Sequence[Case]) -> str:
-    """Return the smallest and the largest spread of rounds, as medians over the figures of an application."""
+    """Return the smallest and the largest spread of rounds, as medians over the metrics of an application."""
     spreads: dict[str, list[float]] = {}
     for case in cases:
         for row in case.rows:
@@ -104,7 +104,7 @@ def _kinds(cases: Sequence[Case]) -> str:
 
 
 def _open(cases: Sequence[Case], judged: int) -> str:
-    open_count = len(open_verdicts.open_figures(cases))
+    open_count = len(open_verdicts.open_metrics(cases))
     if not open_count:
         return "the only verdict is closed" if judged == 1 else f"all {judged} verdicts closed"
     text = (
@@ -114,10 +114,10 @@ def _open(cases: Sequence[Case], judged: int) -> str:
     )
     text += _kinds(cases) if open_count > 1 else ""
     pronoun = "it" if open_count == 1 else "them"
-    forecast = open_verdicts.plan([need.case for need in open_verdicts.needs(cases) if need.figures])
+    forecast = open_verdicts.plan([need.case for need in open_verdicts.needs(cases) if need.metrics])
     if forecast.cases:
         minutes = max(1, math.ceil(forecast.takes / 60))
-        closed = pronoun if forecast.figures == open_count else f"{forecast.figures} of {pronoun}"
+        closed = pronoun if forecast.metrics == open_count else f"{forecast.metrics} of {pronoun}"
         goes_on = f"{typed('run')} --minutes {minutes} --open"
         return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
     if open_verdicts.needs(cases):

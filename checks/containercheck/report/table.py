@@ -1,4 +1,4 @@
-"""The text at the end of a session: figures, scaling, disturbances, skipped and failed cases, and open verdicts."""
+"""The text at the end of a session: metrics, scaling, disturbances, skipped and failed cases, and open verdicts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ BASELINE = "baseline"
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    figures = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *answers.lines(cases)]
+    metrics = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *answers.lines(cases)]
     end = [*skips(cases), *failures(cases), *ran.lines(cases), *summary.last_line(cases)]
-    return [*figures, *summary.notes(cases), *end]
+    return [*metrics, *summary.notes(cases), *end]
 
 
 def table(cases: Sequence[Case]) -> list[str]:
-    """Return the table of figures with its heading; nothing without figures."""
+    """Return the table of metrics with its heading; nothing without metrics."""
     measured = [(case, row) for case in cases if case.result != "skip" for row in case.rows]
     if not measured:
         return []
@@ -40,10 +40,10 @@ def table(cases: Sequence[Case]) -> list[str]:
     headings = ("bare" if bare else "baseline", "container" if usual else "subject")
     spread = ("spreads",) if any(spreads(row) for _, row in measured) else ()
     text: list[tuple[str, ...]] = [
-        ("application", "partition", "variant", "nodes", "figure", *headings, *spread, "overhead", "verdict")
+        ("application", "partition", "variant", "nodes", "metric", *headings, *spread, "overhead", "verdict")
     ]
     for case, row in measured:
-        head = (case.label, case.partition, case.variant, str(case.nodes), row.figure)
+        head = (case.label, case.partition, case.variant, str(case.nodes), row.metric)
         sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
         spread = spread and (spreads(row),)
         last = verdict(row, rounds=True) or in_rounds(case, row, cases)
@@ -110,7 +110,7 @@ def side(row: Row, which: str, labelled: bool) -> str:
 def spreads(row: Row) -> str:
     """Return the spread of the baseline's values and that of the subject's; empty where they are not known.
 
-    In percent of the side's median, or in the figure's unit where that is what the overhead is told in.
+    In percent of the side's median, or in the metric's unit where that is what the overhead is told in.
     """
     known = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
     known = [(spread, middle) for spread, middle in known if spread is not None]
@@ -151,7 +151,7 @@ def in_rounds(case: Case, row: Row, cases: Sequence[Case]) -> str:
     # In a duet each side has half of the node.
     twins = [twin for twin in twins if not any(row.duet for row in twin.rows)]
     rounds = [sides.get(BASELINE, {}) for twin in twins for sides in twin.measured]
-    values = [figures[row.figure] for figures in rounds if row.figure in figures]
+    values = [metrics[row.metric] for metrics in rounds if row.metric in metrics]
     if not values or row.baseline is None:
         return ""
     middle, alone = statistics.median(values), row.baseline

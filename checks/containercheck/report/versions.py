@@ -21,7 +21,7 @@ START, MEMORY, SIZE, MESSAGES, FILES, APPLICATIONS = PARTS = (
 
 
 def part_of(row: Row) -> str:
-    """Return the part of the table that a figure belongs to, by what it measures.
+    """Return the part of the table that a metric belongs to, by what it measures.
 
     >>> part_of(Row("start", "s", measures=("start",))), part_of(Row("memory", "MB", measures=("start",)))
     ('start-up', 'memory')
@@ -37,21 +37,21 @@ def part_of(row: Row) -> str:
 
 
 def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
-    """Return the table: for each figure, the medians of bare and of each version, with the difference from bare.
+    """Return the table: for each metric, the medians of bare and of each version, with the difference from bare.
 
-    Figures of one part stand together, whatever they are of. One that was not measured, as its runs failed, has a dash.
+    Metrics of one part stand together, whatever they are of. One that was not measured, as its runs failed, has a dash.
 
     :param titles: the compared runtimes or images, by the name of their side.
     """
     text = []
     for case in cases:
         head = (case.label, case.variant, str(case.nodes))
-        for row in {row.figure: row for row in case.rows}.values():
-            sides = [_median(case, side, row.figure) for side in ("baseline", *titles)]
+        for row in {row.metric: row for row in case.rows}.values():
+            sides = [_median(case, side, row.metric) for side in ("baseline", *titles)]
             bare, *others = sides
             if bare is not None and others.count(None) < len(others):
                 cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
-                text.append((part_of(row), *head, row.figure, f"{number(bare)} {row.unit}", *cells))
+                text.append((part_of(row), *head, row.metric, f"{number(bare)} {row.unit}", *cells))
         sizes = [_image_size(case, side) for side in titles]
         if case.rows and None not in sizes:
             text.append((SIZE, *head, "image", "", *map(str, sizes)))
@@ -63,11 +63,11 @@ def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
     named = [("" if place and text[place - 1][0] == text[place][0] else text[place][0]) for place in places]
     rows = [(name, *cells[1:]) for name, cells in zip(named, text)]
     legend = [f"{name}: {title}" for name, title in titles.items()]
-    return [*columns([("", "application", "variant", "nodes", "figure", "bare", *titles), *rows]), *legend]
+    return [*columns([("", "application", "variant", "nodes", "metric", "bare", *titles), *rows]), *legend]
 
 
-def _median(case: Case, side: str, figure: str) -> float | None:
-    values = [sides[side][figure] for sides in case.measured if figure in sides.get(side, ())]
+def _median(case: Case, side: str, metric: str) -> float | None:
+    values = [sides[side][metric] for sides in case.measured if metric in sides.get(side, ())]
     return statistics.median(values) if values else None
 
 

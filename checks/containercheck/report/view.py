@@ -24,8 +24,8 @@ _STYLES = {
     case_lines.PASSED: "green",
     case_lines.RAN: "dim",
 }
-#: Widths of the columns after the state: figure, and its value.
-_FIGURE, _VALUE = 20, 24
+#: Widths of the columns after the state: metric, and its value.
+_METRIC, _VALUE = 20, 24
 #: Widest column of names. A longer name pushes the rest of its own line.
 _NAME = 34
 #: Columns where the output is no terminal: nothing is cut off there.
@@ -86,7 +86,7 @@ class CaseView:
         self._shown.clear()
 
     def _rendered(self, line: Line) -> str:
-        rest = f"{line.name:{self._name}}  {line.figure:{_FIGURE}} {line.value:{_VALUE}}  {line.rest}".rstrip()
+        rest = f"{line.name:{self._name}}  {line.metric:{_METRIC}} {line.value:{_VALUE}}  {line.rest}".rstrip()
         text = Text.assemble((f"{line.state:5}", _STYLES[line.state]), " ", rest)
         with self._console.capture() as captured:
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)

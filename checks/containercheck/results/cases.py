@@ -98,7 +98,7 @@ class Case:
     :ivar result: ReFrame's: pass, fail, skip, abort, fail_deps, xfail or xpass.
     :ivar phase, error: ReFrame's phase in which it failed, and the exception; empty where it did not fail.
     :ivar reason: why it failed or was skipped.
-    :ivar rows: the figures.
+    :ivar rows: the metrics.
     :ivar notes: remarks about the run.
     :ivar expected: time that the job is expected to take; keys: see ``interface.ApplicationFacts.expected``.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
@@ -107,7 +107,7 @@ class Case:
     :ivar building: seconds that its build step took.
     :ivar provenance: builds, images and machines, as the job recorded them. Empty where the job left no record.
     :ivar when: seconds of the epoch at which its job was complete; 0 without a job.
-    :ivar measured: the figures of each round, by side.
+    :ivar measured: the metrics of each round, by side.
     :ivar nightly_pass: pass of ci/nightly in which it was run; empty for any other session.
     :ivar name: as ReFrame shows it, with all its parameters.
     :ivar hashcode: ReFrame's hash of that name, the same on all partitions.
@@ -120,7 +120,7 @@ class Case:
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
     :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
     :ivar asked: configuration files and options of its session.
-    :ivar causes: what can explain that figures failed (node/explain/explanation.py).
+    :ivar causes: what can explain that metrics failed (node/explain/explanation.py).
     :ivar where_time_went: line about the time of a container that is too slow; empty for none.
     :ivar earlier: the runs of this case before this one, the first one first.
     """

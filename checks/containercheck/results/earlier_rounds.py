@@ -40,7 +40,7 @@ Compared = Mapping[str, Mapping[str, str]]
 class Earlier:
     """Rounds of an earlier session.
 
-    :ivar rounds: for each round, the values by side and figure.
+    :ivar rounds: for each round, the values by side and metric.
     :ivar provenance: of the case that they are from; the job compares runtimes and builds with those that it has now
         (node/outputs/evaluation.py).
     :ivar refused: why the rounds of the case cannot be used; empty where they can, or there are none.

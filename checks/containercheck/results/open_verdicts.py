@@ -1,6 +1,6 @@
 """Share out time: which verdicts are open, what would close them, and which of them fit into the time that is left.
 
-The rows of the checks say how many rounds an open figure needs in all, and how long a round takes. Everything here is
+The rows of the checks say how many rounds an open metric needs in all, and how long a round takes. Everything here is
 arithmetic on that: nothing is run.
 """
 
@@ -21,7 +21,7 @@ KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance"
 QUESTIONS = (SLOWER, FASTER)
 #: Rounds before which a job goes on in any case, and a forecast without an end means nothing yet.
 TELLING = PATIENCE
-#: Fewest rounds after which a figure passes by the rank test: the forecast while there is only one round.
+#: Fewest rounds after which a metric passes by the rank test: the forecast while there is only one round.
 FEWEST = 6
 #: Seconds of a case outside its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
 START = 10.0
@@ -31,7 +31,7 @@ MARGIN = 1.3
 #: Part of a session's time for its first run. The rest is for what fails, which its job confirms and explains, and for
 #: open cases, once it is known where more time closes most verdicts.
 FIRST_PART = 2 / 3
-#: Rounds that give a bound for a figure that is not expected to close; and sides that run in each round.
+#: Rounds that give a bound for a metric that is not expected to close; and sides that run in each round.
 FOR_BOUND, SIDES = 3, 2
 #: Fewest and most seconds of a check in a first run: a few rounds of most checks, and what most take without a limit.
 FIRST_LEAST, FIRST_MOST = 10, 60
@@ -46,15 +46,15 @@ USUAL = 1800.0
 class Need:
     """The seconds of rounds that a case needs.
 
-    :ivar least: fewest with which it makes sense to run it: its first open figure is expected to close.
-    :ivar most: seconds in which all its figures close that can, with a margin.
-    :ivar figures: number of figures that are expected to close; 0 where there are too few rounds for a forecast.
+    :ivar least: fewest with which it makes sense to run it: its first open metric is expected to close.
+    :ivar most: seconds in which all its metrics close that can, with a margin.
+    :ivar metrics: number of metrics that are expected to close; 0 where there are too few rounds for a forecast.
     """
 
     case: Case
     least: int
     most: int
-    figures: int
+    metrics: int
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ class Plan:
     :ivar cases: to run; empty where no open case is within reach and short enough.
     :ivar seconds: for the rounds of a case, by the class of its check.
     :ivar takes: most seconds in all.
-    :ivar figures: number of verdicts that it is expected to close.
+    :ivar metrics: number of verdicts that it is expected to close.
     """
 
     cases: tuple[Case, ...]
     seconds: dict[str, int]
     takes: float
-    figures: int
+    metrics: int
 
 
 def judged(case: Case) -> list[Row]:
-    """Return the figures that have a verdict or should have one: those that are open do not count in a failed check.
+    """Return the metrics that have a verdict or should have one: those that are open do not count in a failed check.
 
-    Its rounds end soon after the first figure that failed. On emulated processors no figure has a verdict.
+    Its rounds end soon after the first metric that failed. On emulated processors no metric has a verdict.
     """
     rows = [row for row in case.rows if row.is_judged]
     if case.result != "pass" or any(row.verdict == FAIL for row in rows):
@@ -85,19 +85,19 @@ def judged(case: Case) -> list[Row]:
 
 
 def open_rows(case: Case) -> list[Row]:
-    """Return the figures of a case that are open, the most urgent kinds first."""
+    """Return the metrics of a case that are open, the most urgent kinds first."""
     ranks = {kind: place for place, kind in enumerate(KINDS)}
     rows = [row for row in judged(case) if row.verdict == OPEN]
     return sorted(rows, key=lambda row: ranks.get(row.open_kind, len(ranks)))
 
 
 def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
-    """Return the open figures of a case that are of these kinds."""
+    """Return the open metrics of a case that are of these kinds."""
     return [row for row in open_rows(case) if row.open_kind in kinds]
 
 
 def describe(row: Row) -> str:
-    """Return the message about an open figure; for rows of an earlier version, only that it is open."""
+    """Return the message about an open metric; for rows of an earlier version, only that it is open."""
     return row.answer or "open"
 
 
@@ -112,15 +112,15 @@ def tally(case: Case) -> str:
     return ", ".join([f"{first} of {len(verdicts)} {name}", *(f"{count} {name}" for count, name in others)])
 
 
-def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
-    """Return the open figures, each as case, figure, and label of the subject."""
-    return {(case.key, row.figure, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
+def open_metrics(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
+    """Return the open metrics, each as case, metric, and label of the subject."""
+    return {(case.key, row.metric, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
 
 
 def need_of(case: Case) -> Need | None:
     """Return the time that a case needs; None where nothing is open, or nothing that is open is within reach.
 
-    Out of reach are figures that no number of rounds is expected to close, and cases whose last job began no round.
+    Out of reach are metrics that no number of rounds is expected to close, and cases whose last job began no round.
     """
     unclosed = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
     forecast = [row for row in unclosed if row.rounds_needed is not None]
@@ -132,12 +132,12 @@ def need_of(case: Case) -> Need | None:
 
 
 def _foreseen(row: Row) -> Row:
-    """Return the row of an open figure, with a forecast even where it has only one round."""
+    """Return the row of an open metric, with a forecast even where it has only one round."""
     return replace(row, rounds_needed=FEWEST) if row.rounds == 1 and row.rounds_needed is None else row
 
 
 def _missing(row: Row) -> float:
-    """Return the seconds of rounds that a figure with a forecast needs."""
+    """Return the seconds of rounds that a metric with a forecast needs."""
     return max(1, (row.rounds_needed or 0) - row.rounds) * row.round_seconds
 
 
@@ -150,10 +150,10 @@ def _with_margin(row: Row) -> float:
 def needs(cases: Iterable[Case]) -> list[Need]:
     """Return the time that each open case within reach needs, in the order in which they go on.
 
-    First come cases with a figure that looks too slow, last those without a forecast; of others the shortest is first.
+    First come cases with a metric that looks too slow, last those without a forecast; of others the shortest is first.
     """
     wanted = [need for need in map(need_of, cases) if need]
-    return sorted(wanted, key=lambda need: (not asking(need.case, [SLOWER]), need.figures == 0, need.most))
+    return sorted(wanted, key=lambda need: (not asking(need.case, [SLOWER]), need.metrics == 0, need.most))
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
@@ -171,7 +171,7 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
         for name, granted in shared(chosen, left).items()
     }
     members = tuple(need.case for need in chosen)
-    return Plan(members, seconds, takes(members, seconds), sum(need.figures for need in chosen))
+    return Plan(members, seconds, takes(members, seconds), sum(need.metrics for need in chosen))
 
 
 def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
@@ -239,9 +239,9 @@ def first_seconds(cases: Sequence[Case], session: float) -> dict[str, int]:
 
 
 def _first_need(case: Case) -> Need:
-    """Return the time that a case needs in a first run: at least two rounds, at most until its figures close.
+    """Return the time that a case needs in a first run: at least two rounds, at most until its metrics close.
 
-    Where no figure is expected to close, it is the time that gives a bound; where spreads are not known, the most.
+    Where no metric is expected to close, it is the time that gives a bound; where spreads are not known, the most.
     """
     closing, seconds = case.expected.get("closing") or (), case.expected.get("seconds") or 0.0
     least = min(max(FIRST_MARGIN * FIRST_ROUNDS * SIDES * seconds, FIRST_LEAST), FIRST_MOST)

@@ -1,4 +1,4 @@
-"""The result of one figure of a case: the job writes it, reports store it, and everything else reads it."""
+"""The result of one metric of a case: the job writes it, reports store it, and everything else reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from containercheck.node.verdict.comparison import EMULATED as EMULATED
 from containercheck.node.verdict.outcome import NOT_JUDGED as NOT_JUDGED
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
-SCHEMA = 2
+SCHEMA = 3
 #: Key of that version in a stored row.
 VERSION = "schema"
 #: Verdicts; on emulated processors nothing is judged.
@@ -24,9 +24,9 @@ class RowError(ValueError):
 
 @dataclass(frozen=True)
 class Row:
-    """A figure that was compared, or the value of a bare run by itself.
+    """A metric that was compared, or the value of a bare run by itself.
 
-    :ivar figure: name of the figure.
+    :ivar metric: name of the metric.
     :ivar unit: of its values.
     :ivar better: whether ``higher`` or ``lower`` values are better.
     :ivar baseline: median of the baseline's values.
@@ -54,17 +54,17 @@ class Row:
     :ivar spread_source: source of the known spread.
     :ivar contradicted: whether the rounds contradict it.
     :ivar difference: line that names both builds, where the two are not the same.
-    :ivar scaling: ``strong`` or ``weak`` where the figure shows how the application scales over nodes.
+    :ivar scaling: ``strong`` or ``weak`` where the metric shows how the application scales over nodes.
     :ivar emulated: whether the nodes' processors are emulated.
     :ivar duet: whether both sides ran at the same time, so that both values are of half a node.
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
-    :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all of them,
+    :ivar measures: parts of the machine that the metric depends on, as its check declares them; empty for all of them,
         and in old rows.
     :ivar confirmation: result of fresh rounds of the same job after a failure (node/verdict/comparison.py):
         ``confirmed``, ``refuted`` or ``unconfirmed``; empty where nothing failed.
     """
 
-    figure: str
+    metric: str
     unit: str = ""
     better: str = ""
     baseline: float | None = None
@@ -148,11 +148,11 @@ def rows_of(testcase: Mapping[str, Any]) -> list[Row]:
 def require_readable(stored: Iterable[Any]) -> None:
     """Check that stored rows can be read.
 
-    :raises RowError: a row has no figure, or a later version stored it.
+    :raises RowError: a row has no metric, or a later version stored it.
     """
     for row in stored:
-        if not isinstance(row, Mapping) or "figure" not in row:
-            raise RowError(f"a row of its results has no figure: {str(row)[:80]}")
+        if not isinstance(row, Mapping) or "metric" not in row:
+            raise RowError(f"a row of its results has no metric: {str(row)[:80]}")
         version = row.get(VERSION, 1)
         if not isinstance(version, int) or version > SCHEMA:
             raise RowError(

@@ -43,7 +43,7 @@ def problems(cases: Sequence[Case]) -> list[str]:
 
 
 def questions(cases: Sequence[Case]) -> list[str]:
-    """Return a message about cases with open figures that look too slow or too fast."""
+    """Return a message about cases with open metrics that look too slow or too fast."""
     asked = [case for case in cases if not failure(case) and open_verdicts.asking(case)]
     if not asked:
         return []

@@ -115,7 +115,7 @@ def _inputs(case: Case) -> tuple[str, ...]:
 
 
 def _rounds(cases: Iterable[Case]) -> str:
-    """Return after how many rounds figures are expected to have verdicts, and how many of a case stay open.
+    """Return after how many rounds metrics are expected to have verdicts, and how many of a case stay open.
 
     It follows from the known spread; a question mark without one.
     """

@@ -167,7 +167,7 @@ class Session:
     @property
     def is_done(self) -> bool:
         """Whether no verdict is open."""
-        return not open_verdicts.open_figures(self.cases)
+        return not open_verdicts.open_metrics(self.cases)
 
     def go_on(self) -> None:
         """Run the cases that waited for the budget, then the open ones, while they close verdicts and there is time."""
@@ -264,14 +264,14 @@ class Session:
             # They override seconds and rounds of the last session, whose arguments come first.
             values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in plan.seconds.items()]
             options += [word for pair in values for value in pair for word in ("-S", value)]
-        before = open_verdicts.open_figures(self.cases)
+        before = open_verdicts.open_metrics(self.cases)
         missed = self._run_and_name_missed(cases, options)
-        closed = before - open_verdicts.open_figures(self.cases)
+        closed = before - open_verdicts.open_metrics(self.cases)
         say(f"{len(closed)} of {len(before)} open verdict(s) closed")
         if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
             self._going_on = False
         # Where there were too few rounds for a forecast, there is one now.
-        return bool(closed) or not (plan.figures or missed)
+        return bool(closed) or not (plan.metrics or missed)
 
     def run(self, cases: Sequence[Case], *options: str) -> list[Case]:
         """Run these cases, add the results to the report, and return the cases that were not run."""

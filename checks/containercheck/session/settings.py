@@ -21,7 +21,7 @@ class Settings:
     :ivar only_open: whether to continue the last session.
     :ivar arguments: all other arguments, which are for ReFrame.
     :ivar verbose: whether ReFrame's output is shown.
-    :ivar figures: whether the session ends with the table of all figures.
+    :ivar table: whether the session ends with the table of all metrics.
     """
 
     minutes: float | None
@@ -30,7 +30,7 @@ class Settings:
     node_hours: float | None = None
     estimate: bool = False
     verbose: bool = False
-    figures: bool = False
+    table: bool = False
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:

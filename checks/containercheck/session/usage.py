@@ -84,7 +84,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "run the case once more, with all further remedies that may prove a cause",
     },
     "--verbose": {"action": "store_true", "help": "show what ReFrame prints too, which is in the log in any case"},
-    "--figures": {"action": "store_true", "help": "end with the table of all figures, and the images that ran"},
+    "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
     "--scheduler": {
         "choices": ("slurm", "pbs", "sge", "flux"),
         "help": "the one to ask, where several are here; by default the first of these that answers",

@@ -6,9 +6,9 @@ doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours di
 runs once on the slower half.
 
 Bare and container each have half of the cores, of the memory and of the work: duets measure overheads, and no absolute
-figures of the node. They suit a program's own computing and memory traffic. They do not suit start-up, nor programs
+metrics of the node. They suit a program's own computing and memory traffic. They do not suit start-up, nor programs
 that need the whole node, nor sides that would disturb each other unequally (page cache, one disk). A side that starts
-later has the node's memory to itself for as long at its end, which affects figures of a run's first or last moments.
+later has the node's memory to itself for as long at its end, which affects metrics of a run's first or last moments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from containercheck.application.declare import Figure
+from containercheck.application.declare import Metric
 from containercheck.node import contract
 from containercheck.node.container_runtimes import Runtime
 from containercheck.site import node_commands
@@ -29,7 +29,7 @@ QUIET = 2.0
 
 def half_of(
     site: Site,
-    figures: Sequence[Figure],
+    metrics: Sequence[Metric],
     *,
     nodes: int = 1,
     sides: int = 2,
@@ -42,7 +42,7 @@ def half_of(
 
     A launcher that binds ranks would not know of their half: the runner confines them to it.
 
-    :param figures: figures that the check declares.
+    :param metrics: metrics that the check declares.
     :param nodes: number of nodes of the job.
     :param sides: number of sides.
     :param runtime: runtime of the container; None without one.
@@ -55,7 +55,7 @@ def half_of(
     obstacles = {
         f"{sides} sides are compared": sides != 2,
         "it runs on several nodes": nodes != 1,
-        "none of its figures can be compared so": not any(figure.duet for figure in figures),
+        "none of its metrics can be compared so": not any(metric.duet for metric in metrics),
         f"jobs of {site.partition} run under a scheduler, which places ranks itself": not site.is_here,
         f"{site.partition} has no two cores": cores < 2,
         f"this session may use {usable} of its {cores} cores": usable < cores,
@@ -70,9 +70,9 @@ def half_of(
     return replace(site, cores=cores // 2, memory_per_node=site.memory // 2, binding="none")
 
 
-def duet_note(figures: Sequence[Figure]) -> str:
-    """Return the remark on a duet, with the figures that are not compared in it."""
-    left_out = [figure.name for figure in figures if not figure.duet]
+def duet_note(metrics: Sequence[Metric]) -> str:
+    """Return the remark on a duet, with the metrics that are not compared in it."""
+    left_out = [metric.name for metric in metrics if not metric.duet]
     note = "both sides ran at the same time, each on half of the cores, and again with the halves swapped"
     return note + (f"; not compared so: {', '.join(left_out)} (-S duet=no)" if left_out else "")
 

@@ -176,7 +176,7 @@ class Side:
     :ivar label: name for people: ``bare``, ``integrated``, a version, the name of an image.
     :ivar environment: variables of this side's runs only.
     :ivar compared_with: name of the side that it is compared with; None for one that is only a baseline.
-    :ivar replaces: whether it is judged as the successor of that side, by the figures' margins, and not as a container
+    :ivar replaces: whether it is judged as the successor of that side, by the metrics' margins, and not as a container
         against the host.
     :ivar shares_cores: whether its ranks use each other's cores on purpose: where they are bound then proves nothing.
     :ivar may_fail: whether the others are run on without it, as of several runtimes that are each compared with bare.
@@ -196,7 +196,7 @@ class Side:
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
         """Return the side's entry for ``facts.json``.
 
-        :param margins: the range that is accepted of a successor, by figure.
+        :param margins: the range that is accepted of a successor, by metric.
         """
         facts: dict[str, object] = {"name": self.name, "label": self.label, "compared_with": self.compared_with}
         facts.update({"mpi": self.program.mpi is not None, "preloads_mpi": self.program.preloads_mpi})

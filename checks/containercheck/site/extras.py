@@ -143,11 +143,11 @@ class Software:
         loaded from them counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
     :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
-    :ivar tolerance: accepted overhead in percent, for figures that have no tolerance of their own. The extra
-        ``tolerances``, which is by figure, takes precedence.
+    :ivar tolerance: accepted overhead in percent, for metrics that have no tolerance of their own. The extra
+        ``tolerances``, which is by metric, takes precedence.
     :ivar input: the published input; the same as in the extra ``inputs``.
     :ivar options: options of the program, for a check whose program only sites have.
-    :ivar patterns: regular expressions, by figure or answer of such a check; group 1 of each is the value.
+    :ivar patterns: regular expressions, by metric or answer of such a check; group 1 of each is the value.
     """
 
     modules: list[str] = extra(typ.List[str], list)

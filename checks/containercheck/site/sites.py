@@ -166,16 +166,16 @@ class Site:
         """Return the site's own software for a check; an empty value for none."""
         return (self.software or {}).get(check, Software())
 
-    def tolerances_of(self, check: str, figures: Collection[str]) -> dict[str, float]:
-        """Return the site's own tolerances for the figures of a check, by figure.
+    def tolerances_of(self, check: str, metrics: Collection[str]) -> dict[str, float]:
+        """Return the site's own tolerances for the metrics of a check, by metric.
 
-        :raises ReframeError: they name a figure that the check does not have.
+        :raises ReframeError: they name a metric that the check does not have.
         """
         tolerances = (self.tolerances or {}).get(check, {})
-        if unknown := tolerances.keys() - set(figures):
+        if unknown := tolerances.keys() - set(metrics):
             raise ReframeError(
-                f"site file, extras of {self.partition}: {extras.NAMESPACE}: tolerances: {check} has no figure "
-                f"{', '.join(sorted(unknown))}; it has {', '.join(sorted(figures))}"
+                f"site file, extras of {self.partition}: {extras.NAMESPACE}: tolerances: {check} has no metric "
+                f"{', '.join(sorted(unknown))}; it has {', '.join(sorted(metrics))}"
             )
         return tolerances
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.declare import Answer, Figure
+from containercheck.application.declare import Answer, Metric
 from containercheck.site.extras import NAMESPACE, Software
 from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable
 
-#: Placeholder for a pattern of a figure, an answer or the rank count that only a site knows; it never matches.
+#: Placeholder for a pattern of a metric, an answer or the rank count that only a site knows; it never matches.
 SITES = r"(?!)()"
 
 
@@ -46,18 +46,18 @@ def refuse_patterns(check: str, site: Site) -> None:
 
 
 def filled_in(
-    check: str, site: Site, figures: Sequence[Figure], answers: Sequence[Answer], rank_count: Answer | None
-) -> tuple[list[Figure], list[Answer], Answer | None]:
-    """Return figures, answers and the rank count with the patterns that the site gives by name.
+    check: str, site: Site, metrics: Sequence[Metric], answers: Sequence[Answer], rank_count: Answer | None
+) -> tuple[list[Metric], list[Answer], Answer | None]:
+    """Return metrics, answers and the rank count with the patterns that the site gives by name.
 
     An answer without a pattern is left out.
 
     :raises ReframeError: a pattern is given for something that the check does not have.
-    :raises Misconfigured: a figure or the rank count has no pattern.
+    :raises Misconfigured: a metric or the rank count has no pattern.
     """
     given, where = site.software_of(check).patterns, f"{_place(check, site)}, patterns"
     counts = [rank_count] if rank_count else []
-    all_facts: tuple[Any, ...] = (*figures, *answers, *counts)
+    all_facts: tuple[Any, ...] = (*metrics, *answers, *counts)
     known = sorted(fact.name for fact in all_facts)
     if unknown := sorted(given.keys() - set(known)):
         raise ReframeError(f"{where}: {check} has no {', '.join(unknown)}; it has {', '.join(known)}")
@@ -65,11 +65,11 @@ def filled_in(
     def with_patterns(facts: Iterable[Any]) -> list[Any]:
         return [replace(fact, pattern=given.get(fact.name, fact.pattern)) for fact in facts]
 
-    figures, answers, counts = (with_patterns(facts) for facts in (figures, answers, counts))
-    if lacking := [fact.name for fact in (*figures, *counts) if fact.pattern == SITES]:
+    metrics, answers, counts = (with_patterns(facts) for facts in (metrics, answers, counts))
+    if lacking := [fact.name for fact in (*metrics, *counts) if fact.pattern == SITES]:
         raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
     rank_count = counts[0] if counts else None
-    return list(figures), [answer for answer in answers if answer.pattern != SITES], rank_count
+    return list(metrics), [answer for answer in answers if answer.pattern != SITES], rank_count
 
 
 def copy_command(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Look up how far the rounds of each figure spread, as known before a job begins, with the source of that."""
+"""Look up how far the rounds of each metric spread, as known before a job begins, with the source of that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.declare import Figure
+from containercheck.application.declare import Metric
 from containercheck.node.stats.pairs import Pairs, Prior
 
 #: Source of a spread that neither earlier nights nor the other variant give.
@@ -25,9 +25,9 @@ UNKNOWN_PART = 0.5
 
 
 class KnownSpread(NamedTuple):
-    """The spread of a figure in earlier sessions.
+    """The spread of a metric in earlier sessions.
 
-    :ivar unit: of the spread: percent, or the figure's unit, by how it was compared then.
+    :ivar unit: of the spread: percent, or the metric's unit, by how it was compared then.
     """
 
     prior: Prior
@@ -35,7 +35,7 @@ class KnownSpread(NamedTuple):
 
 
 def known(path: str, name: str, partition: str) -> dict[str, KnownSpread]:
-    """Return the spreads of a case's figures in earlier sessions, by figure.
+    """Return the spreads of a case's metrics in earlier sessions, by metric.
 
     :param path: file that ``ci/run`` wrote (history/spreads.py); empty for none.
     :param name: of the case, with all its parameters, as ReFrame shows it: ReFrame's numbers move when a check changes.
@@ -43,9 +43,9 @@ def known(path: str, name: str, partition: str) -> dict[str, KnownSpread]:
     """
     if not path:
         return {}
-    figures = _spreads(path).get(partition, {}).get(name, {})
+    metrics = _spreads(path).get(partition, {}).get(name, {})
     return {
-        name: KnownSpread(Prior(stored["spread"], stored["source"]), stored["unit"]) for name, stored in figures.items()
+        name: KnownSpread(Prior(stored["spread"], stored["source"]), stored["unit"]) for name, stored in metrics.items()
     }
 
 
@@ -57,43 +57,43 @@ def _spreads(path: str) -> dict[str, Any]:
         raise ReframeError(f"cannot read the known spreads {path}: {error}") from None
 
 
-def figure_priors(figures: Iterable[Figure], sessions: Mapping[str, KnownSpread]) -> dict[str, Prior]:
-    """Return the known spread of figures, by name: from earlier sessions, else the check's own, else a default."""
-    priors = {figure.name: _prior(figure, sessions.get(figure.name)) for figure in figures}
+def metric_priors(metrics: Iterable[Metric], sessions: Mapping[str, KnownSpread]) -> dict[str, Prior]:
+    """Return the known spread of metrics, by name: from earlier sessions, else the check's own, else a default."""
+    priors = {metric.name: _prior(metric, sessions.get(metric.name)) for metric in metrics}
     return {name: prior for name, prior in priors.items() if prior}
 
 
-def _prior(figure: Figure, earlier: KnownSpread | None) -> Prior | None:
-    if earlier and earlier.unit == figure.overhead_unit:
+def _prior(metric: Metric, earlier: KnownSpread | None) -> Prior | None:
+    if earlier and earlier.unit == metric.overhead_unit:
         return earlier.prior
-    if figure.spread is not None:
-        return Prior(figure.spread, OF_CHECK)
-    if figure.compare == "ratio":
+    if metric.spread is not None:
+        return Prior(metric.spread, OF_CHECK)
+    if metric.compare == "ratio":
         return Prior(UNKNOWN_SPREAD, DEFAULT)
     # A tolerance of 0 says nothing of the spread: the rank test alone decides then.
-    return Prior(UNKNOWN_PART * abs(figure.tolerance), DEFAULT) if figure.tolerance else None
+    return Prior(UNKNOWN_PART * abs(metric.tolerance), DEFAULT) if metric.tolerance else None
 
 
-def rounds_expected(figures: Iterable[Figure], usual: float, sessions: Mapping[str, KnownSpread]) -> int:
+def rounds_expected(metrics: Iterable[Metric], usual: float, sessions: Mapping[str, KnownSpread]) -> int:
     """Return after about how many rounds a check without overhead has its verdict, by its known spreads.
 
-    That is the horizon where one of its figures is expected to stay open.
+    That is the horizon where one of its metrics is expected to stay open.
 
-    :param usual: the tolerance of figures that have none of their own, in percent.
+    :param usual: the tolerance of metrics that have none of their own, in percent.
     """
-    figures = list(figures)
-    return max([1, *(_rounds_expected(figure, len(figures), usual, sessions) for figure in figures)])
+    metrics = list(metrics)
+    return max([1, *(_rounds_expected(metric, len(metrics), usual, sessions) for metric in metrics)])
 
 
-def closing(figures: Iterable[Figure], usual: float, sessions: Mapping[str, KnownSpread]) -> list[int]:
-    """Return the rounds that each figure with a measured spread is expected to need, the fewest first."""
-    figures = list(figures)
-    priors = [(figure, _prior(figure, sessions.get(figure.name))) for figure in figures]
-    measured = [figure for figure, prior in priors if prior and prior.source != DEFAULT]
-    return sorted(_rounds_expected(figure, len(figures), usual, sessions) for figure in measured)
+def closing(metrics: Iterable[Metric], usual: float, sessions: Mapping[str, KnownSpread]) -> list[int]:
+    """Return the rounds that each metric with a measured spread is expected to need, the fewest first."""
+    metrics = list(metrics)
+    priors = [(metric, _prior(metric, sessions.get(metric.name))) for metric in metrics]
+    measured = [metric for metric, prior in priors if prior and prior.source != DEFAULT]
+    return sorted(_rounds_expected(metric, len(metrics), usual, sessions) for metric in measured)
 
 
-def _rounds_expected(figure: Figure, together: int, usual: float, sessions: Mapping[str, KnownSpread]) -> int:
-    highest = usual if figure.tolerance is None else figure.tolerance
-    prior = _prior(figure, sessions.get(figure.name))
-    return Pairs(figure.better, figure.compare, -math.inf, highest, together, prior=prior).rounds_expected
+def _rounds_expected(metric: Metric, together: int, usual: float, sessions: Mapping[str, KnownSpread]) -> int:
+    highest = usual if metric.tolerance is None else metric.tolerance
+    prior = _prior(metric, sessions.get(metric.name))
+    return Pairs(metric.better, metric.compare, -math.inf, highest, together, prior=prior).rounds_expected

@@ -56,7 +56,7 @@ def on_cluster(session, up):
 
 def bandwidth(case):
     """Return the row of the bandwidth between nodes."""
-    return next(row for row in case["results"] if row["figure"] == "bandwidth_between_nodes")
+    return next(row for row in case["results"] if row["metric"] == "bandwidth_between_nodes")
 
 
 def meanwhile(place, action):
@@ -196,7 +196,7 @@ def test_settings_of_the_host_that_do_not_reach_the_container_are_tried_by_a_bin
         )
     assert done.returncode == 1, done.stdout
     printed = " ".join(done.stdout.split())
-    # What differs, the experiment with its figures, and what to do, word by word. Whether the bind is all of it depends
+    # What differs, the experiment with its metrics, and what to do, word by word. Whether the bind is all of it depends
     # on how quiet the machine is.
     for pattern in (
         r"bandwidth_between_nodes is \S+ .{1,30}worse than bare",

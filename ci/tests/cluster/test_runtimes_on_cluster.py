@@ -113,7 +113,7 @@ def test_mpi_runs_over_two_nodes_in_all_runtimes_and_leaves_nothing(session, pla
     for variant in ("integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]
-        labels = {row["subject_label"] for row in case["results"] if row["figure"] == "bandwidth_between_nodes"}
+        labels = {row["subject_label"] for row in case["results"] if row["metric"] == "bandwidth_between_nodes"}
         assert labels == {*RUNTIMES}
         started = case["provenance"]["started"]
         assert {started[name] for name in RUNTIMES} == {"by the job's launcher"}
@@ -220,7 +220,7 @@ def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, plac
     started = case["provenance"]["started"]
     assert started["host"] == "by the job's launcher"
     assert started["overlay"] == "by the image's own mpirun, in one container on each node, with a network of its own"
-    rows = {row["subject_label"]: row for row in case["results"] if row["figure"] == "bandwidth_between_nodes"}
+    rows = {row["subject_label"]: row for row in case["results"] if row["metric"] == "bandwidth_between_nodes"}
     bandwidth = {name: row["subject"] for name, row in rows.items()}
     # Both go over the Ethernet of 1 Gbit/s, whose limit lets bursts through; the fabric has several times as much. Of
     # each 1500 bytes 50 are VXLAN's: 3.4 %, less than rounds may spread here.

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from conftest import BARE, PLANTED, REPOSITORY, evaluation_of, facts_of, record_of, run_of
-from containercheck import Answer, Candidate, Figure
+from containercheck import Answer, Candidate, Metric
 from containercheck.node import architectures
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.run_results import UNREADABLE, WRONG
@@ -24,7 +24,7 @@ from test_images import images as built
 CHECKS = REPOSITORY / "checks"
 PORTABLE = {**BARE, "name": "portable", "label": "portable"}
 NATIVE = {"name": "native", "label": "native", "compared_with": "portable"}
-RATE = Figure("rate", r"^rate (\S+)", "ns/day")
+RATE = Metric("rate", r"^rate (\S+)", "ns/day")
 
 
 def partition(arch, architecture="x86_64", **facts):

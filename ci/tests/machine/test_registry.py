@@ -155,7 +155,7 @@ def test_an_image_goes_all_the_way_through_a_registry(session, program):
     result = session("-n", "ImageTransfer", *size, checks=REPOSITORY / "checks" / "imagetransfer.py", PATH=path)
     case = result.case("bare")
     assert case["result"] == "pass", case["fail_reason"] or case["skip_reason"] or result.output
-    values = {row["figure"]: row["baseline"] for row in case["results"]}
+    values = {row["metric"]: row["baseline"] for row in case["results"]}
     assert {f"seconds_{step}" for step in STEPS} | {f"bytes_{name}" for name in SIZES} == set(values)
     assert all(value > 0 for value in values.values())
     # Half of the tree is zeros, which the registry never sees, and what comes back is what was pushed.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity
+from containercheck import Answer, ContainerCheck, Identity, Metric
 from reframe.core.builtins import parameter, run_before, variable
 
 
@@ -25,7 +25,7 @@ class Planted(ContainerCheck):
     recipe = "mpi"
     executable = "sh"
     ranks_per_node = 1
-    figures = [Figure("time", r"^time (\S+)", "s", better="lower", duet=True)]
+    metrics = [Metric("time", r"^time (\S+)", "s", better="lower", duet=True)]
     answers = [Answer("sum", r"^sum (\d+)")]
     identity = [Identity("version", r"^version (\S+)"), Identity("instruction set", r"^version .* with (\S+)")]
 
@@ -46,7 +46,7 @@ class Singletons(ContainerCheck):
     recipe = "pingpong"
     ranks_per_node = 2
     rank_count = Answer("ranks", r"^ranks (\d+)", reduce="first")
-    only_runs = True
+    smoke_test = True
 
     #: A clean environment is one without the launcher's.
     container_options = ["--cleanenv"]
@@ -74,7 +74,7 @@ class NoSoftware(ContainerCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "no-such-program"
     debian = ["no-such-package"]
-    only_runs = True
+    smoke_test = True
     recipe = "mpi"
 
 
@@ -86,7 +86,7 @@ class NoImage(ContainerCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "true"
     recipe = "no-such-recipe"
-    only_runs = True
+    smoke_test = True
 
 
 @rfm.simple_test
@@ -98,4 +98,4 @@ class OtherMachine(ContainerCheck):
     executable = "python"
     requirements = str(Path(__file__).parent / "src" / "requirements.txt")
     recipe = "python"
-    only_runs = True
+    smoke_test = True

@@ -21,7 +21,7 @@ FAULTS = {
         "^ImageFiles%variant=generic",
         r"stat_(cold|warm) is 0\.\d+ s .*worse than old",
     ),
-    # It is below the process that measures, as the runtime's own helpers are, whose processor time is a figure.
+    # It is below the process that measures, as the runtime's own helpers are, whose processor time is a metric.
     "a helper that burns a core": (
         "",
         {

@@ -12,7 +12,7 @@ from containercheck.results.cases import Case
 
 
 def case(*verdicts, result="pass", reason=""):
-    rows = tuple({"figure": f"figure{number}", "verdict": word} for number, word in enumerate(verdicts))
+    rows = tuple({"metric": f"metric{number}", "verdict": word} for number, word in enumerate(verdicts))
     return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
 
 

@@ -49,7 +49,7 @@ def bare(session, site):
 def test_a_program_of_the_sites_is_run_with_its_input(bare, stand_in):
     result, case = bare(stand_in)
     assert result.status == 0, result.output
-    assert {row["figure"]: row["baseline"] for row in case["results"]} == pytest.approx(
+    assert {row["metric"]: row["baseline"] for row in case["results"]} == pytest.approx(
         {"rate": 3.4, "total": 257, "setup": 3, "exchange": 28.44}
     )
     assert case["provenance"]["builds"] == {"baseline": {"version": "16"}}

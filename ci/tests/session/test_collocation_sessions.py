@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 #: Two ranks, of which the second works three times as much as the first.
 CASE = "^Collocation%variant=bare%num_nodes=1%use_case=one$"
 
-#: Figure and side of the row that shows it.
+#: Metric and side of the row that shows it.
 SHARING = ("busiest_core", "full sharing")
 
 pytestmark = [
@@ -37,7 +37,7 @@ def test_dlb_is_loaded_and_the_busiest_core_has_less_to_do(session):
     assert loaded == {"baseline": {"no"}, "sharing": {"yes"}, "talp": {"yes"}}
     # A program does three quarters of its work on the core of its heavier rank, unless that is shared: time of the
     # processor, which no other load on the machine changes.
-    (busiest,) = (row for row in case["results"] if (row["figure"], row.get("subject_label")) == SHARING)
+    (busiest,) = (row for row in case["results"] if (row["metric"], row.get("subject_label")) == SHARING)
     assert busiest["subject"] < 0.9 * busiest["baseline"], busiest
     # TALP reports at the end of a program, and it measures those calls that the library before it hands on.
     assert "Parallel efficiency" in outputs["talp"]

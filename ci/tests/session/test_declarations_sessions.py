@@ -6,7 +6,7 @@ import pytest
 
 CHECK = """
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Metric
 from reframe.core.builtins import parameter, run_before
 
 @rfm.simple_test
@@ -20,12 +20,12 @@ class Melt(ContainerCheck):
 """
 
 
-FIGURES = 'figures = [Figure("rate", r"^rate (\\S+)", "x")]'
+METRICS = 'metrics = [Metric("rate", r"^rate (\\S+)", "x")]'
 
 
 HOOK = """
     @run_before("run")
-    def give_figures(self):
+    def give_metrics(self):
         {does}
 """
 
@@ -46,16 +46,16 @@ def loaded(session, tmp_path):
     ("facts", "said"),
     [
         (
-            'figure = [Figure("rate", r"^rate (.+)", "x")]',
-            "sets 'figure', which nothing reads: did you mean 'figures'?",
+            'metric = [Metric("rate", r"^rate (.+)", "x")]',
+            "sets 'metric', which nothing reads: did you mean 'metrics'?",
         ),
         (
-            f'{FIGURES}\n    answer = [Answer("sum", "^sum (.+)")]',
+            f'{METRICS}\n    answer = [Answer("sum", "^sum (.+)")]',
             "sets 'answer', which nothing reads: did you mean 'a",
         ),
-        (f"{FIGURES}\n    tolerence = 20.0", "sets 'tolerence', which nothing reads: did you mean 'tolerance'?"),
+        (f"{METRICS}\n    tolerence = 20.0", "sets 'tolerence', which nothing reads: did you mean 'tolerance'?"),
         # ReFrame's own.
-        (f'{FIGURES}\n    env_var = {{"A": "1"}}', "sets 'env_var', which nothing reads: did you mean 'env_vars'?"),
+        (f'{METRICS}\n    env_var = {{"A": "1"}}', "sets 'env_var', which nothing reads: did you mean 'env_vars'?"),
     ],
 )
 def test_a_check_that_compares_nothing_stops_the_session_with_one_line(loaded, facts, said):
@@ -68,7 +68,7 @@ def test_a_check_that_compares_nothing_stops_the_session_with_one_line(loaded, f
 
 def test_a_container_without_an_image_stops_the_session(session, tmp_path):
     path = tmp_path / "melt.py"
-    path.write_text(CHECK.replace('["bare"]', '["generic"]').replace('recipe = "mpi"', "").format(facts=FIGURES))
+    path.write_text(CHECK.replace('["bare"]', '["generic"]').replace('recipe = "mpi"', "").format(facts=METRICS))
     result = session("--dry-run", checks=path)
     assert result.status != 0
     assert "melt.py: Melt has no recipe: state the definition file of its image" in result.output
@@ -77,9 +77,9 @@ def test_a_container_without_an_image_stops_the_session(session, tmp_path):
 @pytest.mark.parametrize(
     "facts",
     [
-        FIGURES,
-        "only_runs = True",
-        HOOK.format(does='self.figures = [Figure("rate", r"^rate (.+)", "x")]'),
+        METRICS,
+        "smoke_test = True",
+        HOOK.format(does='self.metrics = [Metric("rate", r"^rate (.+)", "x")]'),
     ],
 )
 def test_a_check_that_compares_something_or_says_that_it_does_not_is_loaded(loaded, facts):
@@ -87,9 +87,9 @@ def test_a_check_that_compares_something_or_says_that_it_does_not_is_loaded(load
     assert [case["result"] for case in result.cases] == ["pass"], result.output
 
 
-@pytest.mark.parametrize("facts", ["", "figures = []", HOOK.format(does="self.figures = []")])
-def test_a_check_that_states_no_figures_fails(loaded, facts):
+@pytest.mark.parametrize("facts", ["", "metrics = []", HOOK.format(does="self.metrics = []")])
+def test_a_check_that_states_no_metrics_fails(loaded, facts):
     result = loaded(facts)
     (case,) = result.cases
     assert (case["result"], result.status) == ("fail", 1)
-    assert "Melt has no figures: it would pass with nothing measured" in case["fail_reason"]
+    assert "Melt has no metrics: it would pass with nothing measured" in case["fail_reason"]

@@ -27,4 +27,4 @@ def test_start_up_runs_bare_and_in_both_containers(session):
     for variant in ("bare", "integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", result.output
-        assert {row["figure"] for row in case["results"]} >= {"start", "memory"}
+        assert {row["metric"] for row in case["results"]} >= {"start", "memory"}

@@ -61,7 +61,7 @@ def test_a_tear_down_that_fails_after_the_run_is_told_as_that_and_how_often(sess
     result = session("-n", "Planted%variant=generic", "-S", "rounds=5", PATH=path)
     assert result.status != 0
     said = (
-        "subject: exit status 148 after the program had ended and its figures were complete: ERROR: container cleanup "
+        "subject: exit status 148 after the program had ended and its metrics were complete: ERROR: container cleanup "
     )
     said += "failed: no instance found with name sharens_instance_4711 "
     found = re.escape(said) + r"\(1 of \d+ runs; its output: \S+-subject\)$"
@@ -147,9 +147,9 @@ def ci_run(clone, *arguments):
 
 
 def test_ci_run_ends_with_the_table(clone):
-    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--figures")
+    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--table")
     assert result.returncode == 0, result.stdout
-    assert "application  variant  nodes  figure" in result.stdout
+    assert "application  variant  nodes  metric" in result.stdout
     assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]
 
 
@@ -191,7 +191,7 @@ def on_one_core(session, directory, check, program, yields, *options):
 
 
 @pytest.mark.long
-def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session, tmp_path):
+def test_metrics_tell_within_three_rounds_that_all_ranks_are_on_one_core(session, tmp_path):
     """By themselves: where ranks cannot be seen, nothing else tells. HPL gets no second round in its time: below."""
     why, evaluation = on_one_core(session, tmp_path, "PingPong", "pingpong", YIELDS)
     assert SHARED in why

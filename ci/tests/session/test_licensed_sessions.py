@@ -35,7 +35,7 @@ def test_a_program_of_the_sites_is_run_with_its_input(session, site_file, stand_
     result = session("-C", site_file(stand_in), "-n", "Alya%variant=bare%.*openmp=1$", checks=CHECKS / "alya.py")
     assert result.status == 0, result.output
     case = result.case("bare", "Alya")
-    assert {row["figure"]: row["baseline"] for row in case["results"]} == pytest.approx(
+    assert {row["metric"]: row["baseline"] for row in case["results"]} == pytest.approx(
         {"assembly": 1.105, "solver": 0.605, "step": 1.71}
     )
     assert case["provenance"]["input"] == stand_in["input"]

@@ -135,7 +135,7 @@ def test_what_another_night_stores_meanwhile_comes_after_this_one(tmp_path):
     nightly.judge(result, SimpleNamespace(cases=[]), history)
     assert result.problems == []
     assert [night.name for night in result.nights] == ["before", "this"]
-    assert [len(of_figure.points) for of_figure in result.series] == [2, 2]
+    assert [len(of_metric.points) for of_metric in result.series] == [2, 2]
     # It is shown with all that there is of it.
     assert [len(night.cases[0].commands) for night in result.nights] == [0, 1]
     result = nightly.Result("of which nothing was stored")

@@ -162,7 +162,7 @@ def test_what_was_measured_before_and_cannot_run_is_lost(opened):
 
 def test_an_acceptance_that_lost_a_case_is_undecided(opened):
     program = COMPARING.replace(
-        "run.conclude_with_figures", "lambda *all: acceptance.conclude(dict(generic='1'), *all)"
+        "run.conclude_with_metrics", "lambda *all: acceptance.conclude(dict(generic='1'), *all)"
     )
     chosen = ("1.4", "-n", "Quick|Known", "-S", "rounds=20")
     status, output = comparing(opened, *chosen, program=program)
@@ -178,8 +178,8 @@ from containercheck.command import acceptance, run
 from pathlib import Path
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 _, color, new, *arguments = sys.argv
-arguments = [color, "--verbose", "--figures", *arguments]
-sys.exit(run.session(arguments, place, run.conclude_with_figures, dict(old="one", new=new)))
+arguments = [color, "--verbose", "--table", *arguments]
+sys.exit(run.session(arguments, place, run.conclude_with_metrics, dict(old="one", new=new)))
 """
 
 

@@ -66,7 +66,7 @@ def test_equal_runs_pass_and_end_by_themselves(faults):
     # 0.5 s against 0.51 or 0.5.
     assert 100 * (0.5 / 0.51 - 1) <= row["overhead"] <= 0
     record = record_of_job(case)
-    assert record["why"] == "every figure has its verdict, or more would not tell"
+    assert record["why"] == "every metric has its verdict, or more would not tell"
     assert len(case["measured"]) == len(record["runs"]) / 2 - len(record["replaced"]) == 6
     assert {0.51, 0.5} >= {round_["baseline"]["time"] for round_ in case["measured"]}
     assert {round_["subject"]["time"] for round_ in case["measured"]} == {0.5}
@@ -97,7 +97,7 @@ def test_an_earlier_report_that_is_not_there_is_named(faults):
     assert "cannot read the earlier session's report /nowhere.json" in case["fail_reason"]
 
 
-def test_a_slow_container_fails_with_figure_and_interval(faults):
+def test_a_slow_container_fails_with_metric_and_interval(faults):
     case = faults.case("generic", "case=slow")
     assert (case["result"], case["fail_phase"]) == ("fail", "performance")
     said = r"time is \S+ % (?:± \S+|\(\S+ to \S+) %\)? worse than bare in this session \(tolerance 5 %; above it in "
@@ -144,8 +144,8 @@ def test_processes_that_only_the_container_leaves_behind_fail_by_name_and_are_en
     assert not alive_below(faults.stage), "what the container left lives on"
 
 
-def test_an_unreadable_figure_fails(faults):
-    assert "figure time not found in" in faults.case("generic", "case=unreadable")["fail_reason"]
+def test_an_unreadable_metric_fails(faults):
+    assert "metric time not found in" in faults.case("generic", "case=unreadable")["fail_reason"]
 
 
 def test_settings_of_the_host_do_not_reach_a_generic_container(faults):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TURN, alive, eventually
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.verdict.record import Record
 
 
@@ -157,19 +157,19 @@ def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_
     assert first[1] <= second[0]
 
 
-TIME = Figure("time", r"^time (\S+)", "s", better="lower")
+TIME = Metric("time", r"^time (\S+)", "s", better="lower")
 
 
 def test_quiet_rounds_end_by_themselves_and_the_record_has_their_verdict(rounds):
-    known = rounds("echo time 1.01", "echo time 1.00", 0, figures=[TIME])
-    assert known["why"] == "every figure has its verdict, or more would not tell"
+    known = rounds("echo time 1.01", "echo time 1.00", 0, metrics=[TIME])
+    assert known["why"] == "every metric has its verdict, or more would not tell"
     (row,) = known["verdict"]["rows"]
     assert (row["verdict"], row["rounds"], len(known["verdict"]["measured"])) == ("pass", 6, 6)
     assert len(known["runs"]) == 2 * (6 + len(known["replaced"]))
 
 
 def test_what_failed_is_confirmed_in_the_same_job(rounds):
-    known = rounds("echo time 1.00", "echo time 2.00", 0, figures=[TIME], priors={"time": (2.0, "12 nights")})
+    known = rounds("echo time 1.00", "echo time 2.00", 0, metrics=[TIME], priors={"time": (2.0, "12 nights")})
     (row,) = known["verdict"]["rows"]
     assert (known["complete"], row["verdict"], row["confirmation"]) == (True, "fail", "confirmed")
     assert f"confirmed in {row['rounds'] - 2} more" in known["verdict"]["failures"][0]
@@ -251,7 +251,7 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
 @pytest.mark.alone
 def test_a_disturbed_round_counts_where_there_is_no_time_for_another(start_rounds, busy, tmp_path):
     work = f"{OWN_WORK}\necho time 1"
-    start_rounds(work, work, 0, 10, "--seconds=0.1", figures=[TIME]).communicate(timeout=TURN)
+    start_rounds(work, work, 0, 10, "--seconds=0.1", metrics=[TIME]).communicate(timeout=TURN)
     record = SimpleNamespace(**read_record(tmp_path))
     assert (record.replaced, len(record.runs), record.why) == ({}, 2, "the time is used up")
     assert busy in record.busy

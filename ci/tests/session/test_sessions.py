@@ -136,8 +136,8 @@ def test_a_database_that_is_locked_is_named_and_the_verdicts_are_kept(place):
         somebody.execute("BEGIN EXCLUSIVE")
         status, output = run(place, "-n", "Fine")
     assert status == 0, output
-    figures, line = table(output)[1:]
-    assert figures.split() == ["Fine", "bare", "1", "rate", "1", "x"]
+    metrics, line = table(output)[1:]
+    assert metrics.split() == ["Fine", "bare", "1", "rate", "1", "x"]
     report = place.directory / "common.json"
     where = f"these results are not in the database {database} (database is locked)"
     assert line == f"run: {where}: they are in {report}"

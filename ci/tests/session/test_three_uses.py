@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(shutil.which("apptainer") is None, reason="no Apptainer on the PATH"),
 ]
-#: Figures of two containers between which nothing else may differ, and two checks that have answers only. Figures of
+#: Metrics of two containers between which nothing else may differ, and two checks that have answers only. Metrics of
 #: ratios are left out: on a virtual machine their rounds spread by more than any margin.
 ALL = "^(StartUp%|Isolation%|NewerProcessor%)"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, facts_of, write_program
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.application import references
 from containercheck.command import acceptance
 from containercheck.node import contract
@@ -31,8 +31,8 @@ from containercheck.results.cases import Case
 from containercheck.results.row import Row
 from containercheck.sides.sides import Container, Program, Side
 
-START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
-RATE = Figure("rate", "(x)", "x/s")
+START = Metric("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
+RATE = Metric("rate", "(x)", "x/s")
 SEEN = """A=1
 TEXT=one
 
@@ -113,12 +113,12 @@ def test_what_we_name_by_side_is_no_difference_and_all_else_is(tmp_path, stage):
 
 
 def case(*verdicts, result="pass", reason="", **facts):
-    rows = tuple(Row(f"figure{number}", verdict=word) for number, word in enumerate(verdicts))
+    rows = tuple(Row(f"metric{number}", verdict=word) for number, word in enumerate(verdicts))
     place = (("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1)
     return Case(*place, result, reason=reason, rows=rows, **facts)
 
 
-#: Rounds of a check that has answers, and no figures.
+#: Rounds of a check that has answers, and no metrics.
 ANSWERED = ({"old": {}, "new": {}},)
 
 
@@ -126,12 +126,12 @@ ANSWERED = ({"old": {}, "new": {}},)
     ("cases", "problems", "status", "said"),
     [
         ([case("pass", "pass")], [], 0, "acceptance: accepted: 1 accepted, 0 rejected, 0 undecided"),
-        ([case("pass"), case("pass", "inconclusive")], [], 2, "open: figure1"),
+        ([case("pass"), case("pass", "inconclusive")], [], 2, "open: metric1"),
         ([case("inconclusive"), case(result="fail", reason="start is 0.3 s worse")], [], 1, "start is 0.3 s worse"),
         ([case("emulated")], [], 2, "emulated: overheads are reported, not judged"),
         # Nothing that was not looked at is accepted.
         ([case()], [], 2, "nothing was compared"),
-        # A check without figures counts by its answers.
+        # A check without metrics counts by its answers.
         ([case(measured=ANSWERED), case("pass")], [], 0, "acceptance: accepted: 2 accepted, 0 rejected, 0 undecided"),
         ([case(measured=ANSWERED, result="fail", reason="wrong answer")], [], 1, "wrong answer"),
         (
@@ -220,17 +220,17 @@ def test_the_table_has_what_each_version_adds_to_bare():
     ]
     compared = replace(case(), rows=rows, measured=tuple(measured))
     heading, start, rate, *legend = versions.lines([compared], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
-    assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "old", "new1"]
+    assert heading.split() == ["application", "variant", "nodes", "metric", "bare", "old", "new1"]
     assert re.split("  +", start)[4:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
     assert re.split("  +", rate)[4:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
     assert legend == ["old: apptainer 1.3.6", "new1: apptainer 1.4.5"]
     assert versions.lines([case("pass")], {"old": "one"}) == []
 
 
-def test_the_table_over_runtimes_has_the_figures_of_a_part_together():
+def test_the_table_over_runtimes_has_the_metrics_of_a_part_together():
     """Start-up, memory, size, messages, files, applications; whatever order the cases of the report have."""
     assert doctest.testmod(versions).failed == 0
-    figures = {
+    metrics = {
         "GROMACS": [Row("rate", "ns/day")],
         "IOzone": [Row("read", "kB/s", measures=("files",))],
         "PingPong": [
@@ -246,16 +246,16 @@ def test_the_table_over_runtimes_has_the_figures_of_a_part_together():
     }
     images = {name: {"image_bytes": size << 20} for name, size in (("apptainer", 97), ("podman", 76))}
     cases = []
-    for application, rows in figures.items():
+    for application, rows in metrics.items():
         # As they are stored.
         stored = tuple(Row.from_json(row.to_json()) for row in rows)
-        measured = ({name: {row.figure: 2.0 for row in rows} for name in ("baseline", "apptainer", "podman")},)
+        measured = ({name: {row.metric: 2.0 for row in rows} for name in ("baseline", "apptainer", "podman")},)
         facts = {"provenance": {"images": images}} if application == "StartUp" else {}
         cases.append(replace(case(), label=application, rows=stored, measured=measured, **facts))
     heading, *lines = versions.lines(cases, {"apptainer": "1.4", "podman": "4.3"})
-    assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "apptainer", "podman"]
+    assert heading.split() == ["application", "variant", "nodes", "metric", "bare", "apptainer", "podman"]
     cells = [re.split("  +", line) for line in lines[:-2]]
-    assert [(part, application, figure) for part, application, _, _, figure, *_ in cells] == [
+    assert [(part, application, metric) for part, application, _, _, metric, *_ in cells] == [
         ("start-up", "StartUp", "start"),
         ("memory", "StartUp", "memory"),
         ("size", "StartUp", "image"),
@@ -288,7 +288,7 @@ def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare(
         of(
             "HPCG", row("apptainer", "pass"), row("podman", "pass"), result="fail", reason="charliecloud: exit status 3"
         ),
-        # It has no figures.
+        # It has no metrics.
         of("Isolation", measured=ANSWERED),
         # Nobody's fault.
         of("WRF", result="fail", reason="no rounds were run"),

@@ -180,7 +180,7 @@ def test_every_check_says_how_its_input_grows(path):
     own = list(module._rfm_test_registry._tests)
     assert own
     # Of a site's own program and input only the site knows.
-    assert [check for check in own if (check.work is None) != check.sites_input] == []
+    assert [check for check in own if (check.work is None) != check.site_provides_input] == []
 
 
 def test_together_run_only_cases_that_cannot_exceed_what_is_left():

@@ -8,7 +8,7 @@ import pytest
 from amber import MDOUT, Amber
 from amber_output import made  # noqa: F401
 from containercheck.node.outputs.reading import UnreadableError, read_answer
-from saved import build, figures, problems
+from saved import build, metrics, problems
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def output(tmp_path):
 
 def test_rate_and_times_are_read(output):
     """The rate of all steps: that of the last ones stands before it."""
-    assert figures(Amber, output(made()), ranks=48) == {"rate": 3.4, "total": 257, "setup": 3, "exchange": 28.44}
+    assert metrics(Amber, output(made()), ranks=48) == {"rate": 3.4, "total": 257, "setup": 3, "exchange": 28.44}
 
 
-def test_a_pmemd_that_says_nothing_of_what_its_ranks_exchange_has_the_other_figures(output):
+def test_a_pmemd_that_says_nothing_of_what_its_ranks_exchange_has_the_other_metrics(output):
     text = made().replace("|     DataDistrib      28.44   11.19\n", "")
-    assert figures(Amber, output(text), ranks=48) == {"rate": 3.4, "total": 257, "setup": 3}
+    assert metrics(Amber, output(text), ranks=48) == {"rate": 3.4, "total": 257, "setup": 3}
 
 
 def test_energies_are_of_the_first_step_and_of_all_on_average(output, tmp_path):
@@ -58,7 +58,7 @@ def test_a_system_that_explodes_has_no_energy(output, energy, said):
 
 def test_a_run_that_ended_early_has_no_rate(output):
     (problem,) = problems(Amber, output(made().partition("      A V E R A G E S")[0]), ranks=48)
-    assert "figure rate not found" in problem
+    assert "metric rate not found" in problem
 
 
 def answers_of(threads):

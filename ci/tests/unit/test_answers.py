@@ -24,7 +24,7 @@ def of(*rows, **facts):
 
 
 SLOW = {"result": "fail", "fail_phase": "performance", "fail_reason": "HPL is 75 % ± 4 % worse than bare"}
-#: A session with all that can be said of figures.
+#: A session with all that can be said of metrics.
 SESSION = (
     made.case("HPCC", "bare", 1, [made.alone("HPL", 34.0)]),
     made.case(
@@ -79,14 +79,14 @@ def test_what_people_read_of_a_session():
         ("e", ""),
     ],
 )
-def test_a_case_is_told_by_its_figures(words, said):
+def test_a_case_is_told_by_its_metrics(words, said):
     word = {"p": "pass", "f": "fail", "o": "inconclusive", "e": "emulated"}
     assert open_verdicts.tally(of(*(made.row(str(n), verdict=word[letter]) for n, letter in enumerate(words)))) == said
 
 
-def test_figures_that_are_too_slow_alike_are_told_together():
-    figures = {"HPL": 32.7, "DGEMM": 52.8, "FFT": 30.6}
-    rows = [made.opened("slower", name, overhead=more, above=2, rounds=2) for name, more in figures.items()]
+def test_metrics_that_are_too_slow_alike_are_told_together():
+    metrics = {"HPL": 32.7, "DGEMM": 52.8, "FFT": 30.6}
+    rows = [made.opened("slower", name, overhead=more, above=2, rounds=2) for name, more in metrics.items()]
     rows.insert(1, made.opened("slower", "Latency", overhead=193.0, above=3, rounds=4, accepted=[None, 5.0]))
     assert answers.questions([of(*rows)]) == [
         "TOO SLOW, not yet certain: Code generic, 1 node(s): HPL +33 %, DGEMM +53 %, FFT +31 %, above 10 % in 2 of 2 "
@@ -94,15 +94,15 @@ def test_figures_that_are_too_slow_alike_are_told_together():
     ]
 
 
-def test_cases_with_one_figure_or_nothing_open_have_no_line():
+def test_cases_with_one_metric_or_nothing_open_have_no_line():
     assert answers.lines(cases(*(made.case(rows=rows) for rows in ([made.row()], [made.opened("noisy")], [])))) == []
     assert answers.lines([of(made.row(), made.row("other"))]) == []
 
 
-def test_the_most_urgent_figures_come_first():
+def test_the_most_urgent_metrics_come_first():
     rows = [made.opened(kind, kind) for kind in ("noisy", "close", "faster", "slower")]
     rows.insert(0, made.row("older", verdict="inconclusive"))
-    assert [row.figure for row in open_verdicts.open_rows(of(*rows))] == [
+    assert [row.metric for row in open_verdicts.open_rows(of(*rows))] == [
         "slower",
         "faster",
         "close",
@@ -138,11 +138,11 @@ def test_the_exit_status_tells_what_is_not_certain(kind, status, capsys):
     slow = made.opened("slower", "other")
     rows = {None: [made.row()], "failed": [made.row(verdict="fail"), slow]}.get(kind) or [made.opened(kind)]
     facts = SLOW if kind == "failed" else {}
-    assert run.conclude_with_figures([of(*rows, **facts)], []) == status
+    assert run.conclude_with_metrics([of(*rows, **facts)], []) == status
     asked = "run: not certain yet, but it is too slow or too fast: Code generic, 1 node(s)\n"
     assert (asked in capsys.readouterr().out) == (status == 2)
     # What is wrong besides counts more.
-    assert run.conclude_with_figures([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
+    assert run.conclude_with_metrics([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--minutes", "0"], 64), (["--open", "--estimate"], 64), (["-h"], 0)])
@@ -151,7 +151,7 @@ def test_a_wrong_command_line_has_a_status_of_its_own(words, status):
     assert done.returncode == status
 
 
-def test_junit_tells_a_case_by_its_figures(tmp_path):
+def test_junit_tells_a_case_by_its_metrics(tmp_path):
     junit.write(tmp_path / "junit.xml", cases(*SESSION), [], [])
     text = (tmp_path / "junit.xml").read_text()
     tally = "<system-out>1 of 3 pass, 2 open\nSTREAM: too slow, not yet certain\nHPL: at most 12 % worse; a minute"

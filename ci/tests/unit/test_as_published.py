@@ -90,9 +90,9 @@ def test_one_overhead_that_says_the_opposite_is_enough():
     assert outcome(replace(STATEMENT, says=FASTER), made.case(rows=rows)) == DIFFERS
 
 
-def test_other_variants_nodes_and_figures_do_not_count():
+def test_other_variants_nodes_and_metrics_do_not_count():
     raw = made.case(rows=[made.row(overhead=1.0), made.row("time", overhead=90.0, verdict="fail")])
-    assert outcome(replace(STATEMENT, figures=("rate",)), raw) == AGREES
+    assert outcome(replace(STATEMENT, metrics=("rate",)), raw) == AGREES
     assert outcome(replace(STATEMENT, variant="integrated"), raw) == NOT_RUN
     assert outcome(replace(STATEMENT, nodes=2), raw) == NOT_RUN
 
@@ -113,7 +113,7 @@ def test_a_check_that_compares_nothing_is_judged_by_its_cases(facts, expected):
     assert outcome(replace(STATEMENT, says=WORKS, variant="bare"), raw) == expected
 
 
-def test_a_container_without_figures_is_no_fast_container():
+def test_a_container_without_metrics_is_no_fast_container():
     raw = made.case(result="fail", fail_phase="sanity", fail_reason="wrong answer")
     assert outcome(STATEMENT, raw) == DIFFERS
     assert outcome(STATEMENT, made.case()) == OPEN
@@ -265,12 +265,12 @@ def test_documents_come_one_after_the_other():
     assert len({(statement.document, statement.place, statement.shows) for statement in STATEMENTS}) == len(STATEMENTS)
     assert {statement.says for statement in STATEMENTS} <= {AS_FAST, SLOWER, FASTER, WORKS, NOTHING}
     assert {statement.course.trend for statement in STATEMENTS if statement.course} <= {RISES, FALLS, VARIES, ""}
-    places = [re.match(r"figures? (\d+)\.(\d+)", statement.place) for statement in STATEMENTS]
-    figures = [(int(match[1]), int(match[2])) for match in places if match]
-    assert figures == sorted(figures)
+    places = [re.match(r"metrics? (\d+)\.(\d+)", statement.place) for statement in STATEMENTS]
+    metrics = [(int(match[1]), int(match[2])) for match in places if match]
+    assert metrics == sorted(metrics)
 
 
-#: Figures that show a measurement, by document; the others are drawings. MIPT has none.
+#: Metrics that show a measurement, by document; the others are drawings. MIPT has none.
 MEASURED = {
     "D12.5": ["9", "11", "13", "14", "15", *map(str, range(17, 24))],
     "D12.6": [
@@ -287,8 +287,8 @@ MEASURED = {
 
 
 def numbers(place):
-    """Yield the numbers of the figures of a place, such as ``figures 8.4, 8.6 to 8.8``."""
-    words = re.search(r"figures? ((?:[\d.]+(?:, | to )?)+)", place)
+    """Yield the numbers of the metrics of a place, such as ``figures 8.4, 8.6 to 8.8``."""
+    words = re.search(r"metrics? ((?:[\d.]+(?:, | to )?)+)", place)
     for part in words[1].rstrip(", ").split(", ") if words else ():
         first, _, last = part.partition(" to ")
         chapter, _, number = first.rpartition(".")
@@ -297,7 +297,7 @@ def numbers(place):
 
 
 @pytest.mark.parametrize("document", MEASURED)
-def test_no_figure_of_a_document_is_missing(document):
+def test_no_metric_of_a_document_is_missing(document):
     there = {
         number for statement in STATEMENTS if statement.document == document for number in numbers(statement.place)
     }
@@ -327,17 +327,17 @@ def check_of(name):
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
-def test_every_figure_that_is_named_is_one_of_its_check():
+def test_every_metric_that_is_named_is_one_of_its_check():
     for statement in STATEMENTS:
         if statement.check and not statement.check.endswith("DLB"):
-            names = known_figures(statement.check)
-            wanted = [*statement.figures, *([statement.course.figure] if statement.course else [])]
+            names = known_metrics(statement.check)
+            wanted = [*statement.metrics, *([statement.course.metric] if statement.course else [])]
             assert [word for word in wanted if not any(name.startswith(word) for name in names)] == [], statement
 
 
-def known_figures(name):
-    """Return the names of a check's figures, with those that it adds for some of its cases."""
-    names = {figure.name for figure in check_of(name).figures}
+def known_metrics(name):
+    """Return the names of a check's metrics, with those that it adds for some of its cases."""
+    names = {metric.name for metric in check_of(name).metrics}
     more = {
         "IOzone": {"random_write", "stride_read"},
         "BTMZCollocation": {"seconds_program1"},

@@ -3,11 +3,11 @@
 import pytest
 from btmz import BTMZ, CLASSES
 from containercheck.node.outputs.reading import read_answer
-from saved import OUTPUTS, build, changed, figures, problems
+from saved import OUTPUTS, build, changed, metrics, problems
 
 
-def test_the_figures_of_a_run():
-    found = figures(BTMZ, "btmz/passing", ranks=2)
+def test_the_metrics_of_a_run():
+    found = metrics(BTMZ, "btmz/passing", ranks=2)
     assert found == {"seconds": 9.46, "rate": 1517.71, "communication": pytest.approx((41.98 + 46.70) / 2)}
 
 

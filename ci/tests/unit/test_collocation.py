@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import facts_of, findings_of, record_of, run_of
-from containercheck import Figure, Neighbour, side_by_side
+from containercheck import Metric, Neighbour, side_by_side
 from containercheck.check.collocation import FIVE, POLICIES, mixes
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
@@ -159,8 +159,8 @@ def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():
 
 
 def evaluated(tmp_path, outputs):
-    figures = [Figure("rate", r"^rate (\S+)", "1/s"), Figure("report", r"^report (\S+)", "of 1", sides=("talp",))]
-    content = facts_of(figures)
+    metrics = [Metric("rate", r"^rate (\S+)", "1/s"), Metric("report", r"^report (\S+)", "of 1", sides=("talp",))]
+    content = facts_of(metrics)
     content["sides"] = [
         {"name": "baseline", "label": "no DLB", "compared_with": None},
         {"name": "talp", "label": "TALP", "compared_with": "baseline"},
@@ -176,16 +176,16 @@ def evaluated(tmp_path, outputs):
     return evaluation
 
 
-def test_a_figure_of_one_side_is_read_there_only_and_compared_with_nothing(tmp_path):
+def test_a_metric_of_one_side_is_read_there_only_and_compared_with_nothing(tmp_path):
     evaluation = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\nreport 0.67\n"})
     assert evaluation.final_problems() == []
     assert evaluation.values()["report"] == {"talp": [0.67]}
     assert list(evaluation.pairs) == [("talp", "rate")]
 
 
-def test_a_figure_of_one_side_that_is_not_there_is_a_failure(tmp_path):
+def test_a_metric_of_one_side_that_is_not_there_is_a_failure(tmp_path):
     (problem,) = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\n"}).final_problems()
-    assert "figure report not found" in problem
+    assert "metric report not found" in problem
 
 
 def wanted(**facts):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import facts_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
 from containercheck.node.stats.pairs import Pairs, Prior
@@ -23,25 +23,25 @@ from containercheck.sides.sides import Program, Side
 PROGRAM = Program("true")
 BARE = Side("baseline", "bare", PROGRAM)
 GENERIC = Side("subject", "generic", PROGRAM, compared_with="baseline")
-RATE = Figure("rate", r"(\S+)", "x")
+RATE = Metric("rate", r"(\S+)", "x")
 
 
 def outcome(
-    rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, confirmed=None, **facts
+    rounds, metrics=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, confirmed=None, **facts
 ):
-    """Judge rounds: of each round, side, figure and value."""
+    """Judge rounds: of each round, side, metric and value."""
     told = [{"name": side.name, "label": side.label, "compared_with": side.compared_with} for side in sides]
-    evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds, **facts)), Path())
+    evaluation = Evaluation(Facts(facts_of(metrics, sides=told, expected=expected, earlier=rounds, **facts)), Path())
     evaluation.seconds = seconds
-    return JobOutcome(figures, sides, evaluation, expected or {}, builds or {}, confirmed or {})
+    return JobOutcome(metrics, sides, evaluation, expected or {}, builds or {}, confirmed or {})
 
 
-def judged(baseline, subject, figure=RATE, **facts):
-    """Judge the values of any figure, a round each; return the comparison and the outcome."""
+def judged(baseline, subject, metric=RATE, **facts):
+    """Judge the values of any metric, a round each; return the comparison and the outcome."""
     pairs = zip(baseline, subject)
     found = outcome(
-        [{"baseline": {figure.name: bare}, "subject": {figure.name: other}} for bare, other in pairs],
-        (figure,),
+        [{"baseline": {metric.name: bare}, "subject": {metric.name: other}} for bare, other in pairs],
+        (metric,),
         **facts,
     )
     (comparison,) = found.comparisons
@@ -127,17 +127,17 @@ def test_rounds_that_would_never_tell_say_so():
     assert "; 40 rounds did not tell: its rounds spread by " in found.doubts[0]
 
 
-def made(expected=False, figure=RATE, seconds=1.0, **facts):
+def made(expected=False, metric=RATE, seconds=1.0, **facts):
     """Return a comparison with a verdict that is given, for what is said of it."""
     facts = {"lowest": -math.inf, "highest": 5.0, "prior": None, "is_contradicted": False, **facts}
     facts = {"gain_keeps_open": False, "assumed_spread": None, "may_fail": facts.get("open_kind") == "slower", **facts}
     facts = {"rounds_needed": None, "bound": None, "interval": (-math.inf, math.inf), "open_kind": None, **facts}
     pairs = types.SimpleNamespace(verdict="inconclusive" if facts["open_kind"] else "fail", **facts)
-    return Comparison(figure, "bare", "generic", [100.0], [100.0], pairs, expected, seconds, False)
+    return Comparison(metric, "bare", "generic", [100.0], [100.0], pairs, expected, seconds, False)
 
 
 NOISY = {"estimate": 1.7, "interval": (-9.0, 12.0), "bound": 12.3, "above_tolerance": 3, "rounds": 8, "spread": 15.0}
-MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tolerance=5.0)
+MB = Metric("memory", r"(\S+)", "MB", better="lower", compare="difference", tolerance=5.0)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
             "its rounds spread by 15 %. It takes longer runs, or a quieter machine",
         ),
         (
-            {**NOISY, "open_kind": "close", "figure": MB, "bound": 123.4, "rounds_needed": 9},
+            {**NOISY, "open_kind": "close", "metric": MB, "bound": 123.4, "rounds_needed": 9},
             "memory is 1.7 MB (-9 to 12 MB) worse than bare in this session (tolerance 5 MB; above it in 3 of 8 "
             "rounds): close to the tolerance, at most 120 MB worse; about 1 more round would tell",
         ),
@@ -183,7 +183,7 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
     ],
     ids=["failed after three rounds", "too slow", "noisy", "noisy in a range", "close", "faster", "reference is old"],
 )
-def test_what_people_read_of_a_figure(facts, text):
+def test_what_people_read_of_a_metric(facts, text):
     comparison = made(**facts)
     assert (comparison.doubt if facts.get("open_kind") else comparison.failure) == text
     if facts.get("open_kind"):
@@ -209,19 +209,19 @@ def lines_of(*comparisons):
 
 
 def slow(name, size, rounds=4, **facts):
-    """Return a figure that failed, or is open (``open_kind``)."""
-    figure = Figure(name, r"(\S+)", "x")
+    """Return a metric that failed, or is open (``open_kind``)."""
+    metric = Metric(name, r"(\S+)", "x")
     facts = {"interval": (size - 4, size + 4), "above_tolerance": rounds, "rounds": rounds, "spread": 9.0, **facts}
-    return made(figure=figure, estimate=size, **facts)
+    return made(metric=metric, estimate=size, **facts)
 
 
-def test_a_failure_names_all_figures_that_failed_in_one_line_and_those_that_may_have_in_another():
+def test_a_failure_names_all_metrics_that_failed_in_one_line_and_those_that_may_have_in_another():
     failed = slow("HPL", 76.04), slow("SingleDGEMM", 75.0), slow("StarDGEMM", 74.2)
     uncertain = [slow(name, size, open_kind="slower", rounds_needed=6) for name, size in (("FFT", 20.0), ("DB", 12.3))]
     passed = made(estimate=0.1, above_tolerance=0, rounds=4, spread=1.0)
     passed.pairs.verdict = "pass"
     first = (
-        "3 figures are worse than bare in this session: HPL by 76 % (72 to 80 %), SingleDGEMM by 75 % (71 to 79 %), "
+        "3 metrics are worse than bare in this session: HPL by 76 % (72 to 80 %), SingleDGEMM by 75 % (71 to 79 %), "
         "StarDGEMM by 74.2 % (70 to 78 %) (tolerance 5 %; above it in 4 of 4 rounds)"
     )
     assert lines_of(*failed, passed) == [first]
@@ -234,15 +234,15 @@ def test_a_failure_names_all_figures_that_failed_in_one_line_and_those_that_may_
     assert lines_of(*uncertain, passed) == []
 
 
-def test_what_is_accepted_is_told_of_each_figure_where_it_is_not_the_same():
+def test_what_is_accepted_is_told_of_each_metric_where_it_is_not_the_same():
     failed = slow("HPL", 76.0), slow("latency", 50.0, highest=10.0, rounds=3)
     assert lines_of(*failed) == [
-        "2 figures are worse than bare in this session: HPL by 76 % (72 to 80 %) (tolerance 5 %; above it in 4 of 4 "
+        "2 metrics are worse than bare in this session: HPL by 76 % (72 to 80 %) (tolerance 5 %; above it in 4 of 4 "
         "rounds), latency by 50 % (46 to 54 %) (tolerance 10 %; above it in 3 of 3 rounds)"
     ]
 
 
-def test_figures_that_are_better_than_their_references_have_a_line_each():
+def test_metrics_that_are_better_than_their_references_have_a_line_each():
     facts = {"expected": True, "lowest": 80.0, "highest": 99.0, "above_tolerance": 0}
     failed = [slow(name, 0.5, **facts) for name in ("latency", "bandwidth")]
     open_ones = [slow(name, 60.0, open_kind="faster", may_fail=True, **facts) for name in "ab"]
@@ -297,7 +297,7 @@ def test_the_columns_do_not_contradict_the_overhead():
     assert row.subject < row.baseline
     assert row.baseline == baseline
     assert row.subject == pytest.approx(baseline * (1 - row.overhead / 100))
-    later = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
+    later = Metric("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
     comparison, _ = judged([1.0, 2.0, 4.0], [1.5, 2.4, 4.6], later)
     assert comparison.centre == pytest.approx(2.0 + comparison.pairs.estimate)
 
@@ -349,7 +349,7 @@ def test_a_row_has_all_that_reports_read():
     low, high = comparison.pairs.interval
     assert vars(row) == {
         **vars(Row("rate")),
-        "figure": "rate",
+        "metric": "rate",
         "unit": "x",
         "better": "higher",
         "baseline": 101,
@@ -395,9 +395,9 @@ def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
 
 
 @pytest.mark.parametrize("sides", [(BARE, GENERIC), (BARE,)], ids=["compared", "by itself"])
-def test_a_row_says_where_its_figure_shows_how_the_application_scales(sides):
+def test_a_row_says_where_its_metric_shows_how_the_application_scales(sides):
     rounds = [{side.name: {"rate": 1.0} for side in sides}] * 2
-    (row,) = rows_of(outcome(rounds, [Figure("rate", r"(\S+)", "x", scaling="weak")], sides))
+    (row,) = rows_of(outcome(rounds, [Metric("rate", r"(\S+)", "x", scaling="weak")], sides))
     assert row.scaling == "weak"
     (row,) = rows_of(outcome(rounds, [RATE], sides))
     assert row.scaling == ""
@@ -408,7 +408,7 @@ def test_a_side_by_itself_has_a_row_without_comparison():
     (row,) = rows_of(outcome(rounds, sides=[BARE]))
     assert vars(row) == {
         **vars(Row("rate")),
-        "figure": "rate",
+        "metric": "rate",
         "unit": "x",
         "better": "higher",
         "baseline": 2.0,
@@ -428,8 +428,8 @@ def test_each_side_has_its_own_spread():
     assert row.spread < 2
 
 
-def test_a_figures_own_tolerance_and_unit_count():
-    start = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
+def test_a_metrics_own_tolerance_and_unit_count():
+    start = Metric("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
     _, found = judged([0.1, 0.2, 0.1] * 3, [2.1, 2.3, 2.1] * 3, start)
     (line,) = found.failures
     assert re.match(
@@ -439,17 +439,17 @@ def test_a_figures_own_tolerance_and_unit_count():
     assert comparison.verdict == "pass"
 
 
-def test_a_figure_that_applies_nowhere_is_not_compared():
-    figures = [RATE, Figure("latency", r"(\S+)", "us")]
+def test_a_metric_that_applies_nowhere_is_not_compared():
+    metrics = [RATE, Metric("latency", r"(\S+)", "us")]
     rounds = [{"baseline": {"rate": 1.0}, "subject": {"rate": 1.0}}]
-    assert [row.figure for row in rows_of(outcome(rounds, figures))] == ["rate"]
+    assert [row.metric for row in rows_of(outcome(rounds, metrics))] == ["rate"]
 
 
-def test_more_figures_need_more_rounds_to_fail():
-    figures = [Figure(name, r"(\S+)", "x") for name in "ab"]
+def test_more_metrics_need_more_rounds_to_fail():
+    metrics = [Metric(name, r"(\S+)", "x") for name in "ab"]
     rounds = [{"baseline": {"a": 100.0, "b": 100.0}, "subject": {"a": 80.0, "b": 100.0}}] * 10
-    assert outcome(rounds[:9], figures).failures == []
-    assert len(outcome(rounds, figures).failures) == 1
+    assert outcome(rounds[:9], metrics).failures == []
+    assert len(outcome(rounds, metrics).failures) == 1
 
 
 def names(found):

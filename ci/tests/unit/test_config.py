@@ -92,7 +92,7 @@ def test_the_node_counts_of_a_document_are_generated(monkeypatch, name, partitio
 
 
 @pytest.mark.parametrize("partition", ["x86", "openpower"])
-def test_all_processes_of_chpces_figures_are_reached(monkeypatch, partition):
+def test_all_processes_of_chpces_metrics_are_reached(monkeypatch, partition):
     (_, site) = sites_of(REPOSITORY / "config" / "chpce.py")[partition]
     monkeypatch.setattr(sites, "current", lambda: (site,))
     ranks = [*sites.core_counts(), site.cores]

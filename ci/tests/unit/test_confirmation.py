@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import BARE
 from conftest import GENERIC as UNCONTAINED
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.explain import explanation
 from containercheck.node.explain.causes import MOST
 from containercheck.node.job import confirmation
@@ -25,7 +25,7 @@ SEES = {"host": "node1", "environment": {}, "limits": {"Max processes": "100"}}
 DIFFERS = {**SEES, "environment": {"OPENBLAS_CORETYPE": "Prescott", "MALLOC_ARENA_MAX": "1"}}
 #: And one with a limit that can end runs.
 LIMITED = {**SEES, "limits": {"Max processes": "10"}}
-FILES = Figure("time", r"^time (\S+)", "s", better="lower", measures=("files",))
+FILES = Metric("time", r"^time (\S+)", "s", better="lower", measures=("files",))
 #: An image that is read through FUSE.
 MOUNTED = {**SEES, "mounts": {"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"]}}
 ON_DISK = {**SEES, "mounts": {"/": ["ext4", "/dev/vda", "rw"]}}
@@ -50,9 +50,9 @@ def play(tmp_path, monkeypatch):
     return run
 
 
-def slow(fresh, values=SLOW, figures=(TIME,), **facts):
+def slow(fresh, values=SLOW, metrics=(TIME,), **facts):
     """Return a job whose container is slow in the first rounds."""
-    job = Job(values, figures, **{"sides": [BARE, GENERIC], "priors": KNOWN, **facts})
+    job = Job(values, metrics, **{"sides": [BARE, GENERIC], "priors": KNOWN, **facts})
     job.fresh = fresh
     return job
 
@@ -185,7 +185,7 @@ def test_the_second_phase_takes_no_more_than_its_budget_and_one_round(
 
 
 def test_an_unpacked_image_is_there_for_its_remedy_and_removed_with_it(play):
-    job = slow(with_remedies(1.2, 1.0), figures=[FILES])
+    job = slow(with_remedies(1.2, 1.0), metrics=[FILES])
     kept = []
     job.run_once = lambda *words, made=job.run_once: kept.append([*Path().glob("image.unpacked.remedy*/file")]) or made(
         *words
@@ -222,7 +222,7 @@ def test_nothing_is_confirmed_where_nothing_is_judged(play):
 
 
 def test_of_several_containers_only_what_failed_is_run_again(play):
-    """As in an acceptance; the figures of the others are not missing."""
+    """As in an acceptance; the metrics of the others are not missing."""
     sides = [BARE, GENERIC, {**GENERIC, "name": "other", "label": "other"}]
     job = slow(SLOW, {**SLOW, "other": 1.0}, sides=sides, remedies=0)
     record = play(job)

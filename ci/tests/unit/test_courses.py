@@ -1,4 +1,4 @@
-"""The course of a figure over an axis, held against what a document says of it."""
+"""The course of a metric over an axis, held against what a document says of it."""
 
 from __future__ import annotations
 

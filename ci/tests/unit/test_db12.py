@@ -1,11 +1,11 @@
 """DB12's output."""
 
 from db12 import DB12
-from saved import figures, problems
+from saved import metrics, problems
 
 
-def test_the_figures_of_a_run():
-    found = figures(DB12, "db12/passing", ranks=1)
+def test_the_metrics_of_a_run():
+    found = metrics(DB12, "db12/passing", ranks=1)
     assert found["DB12_slowest"] <= found["DB12"]
 
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 from conftest import BARE, findings_of
-from containercheck import Figure
+from containercheck import Metric
 from played import STRESS, Job
 
 QUIET, SLOW = {"baseline": 1.0, "subject": 1.01}, {"baseline": 1.0, "subject": 1.2}
-DECIDED = "every figure has its verdict, or more would not tell"
+DECIDED = "every metric has its verdict, or more would not tell"
 
 
 @pytest.fixture
@@ -29,32 +29,32 @@ def verdicts(evaluation):
 
 
 @pytest.mark.parametrize(("known", "rounds"), [(None, 6), (1.0, 2), (20.0, 6)])
-def test_quiet_figures_are_done_with_in_two_rounds_where_that_is_known_of_them(play, known, rounds):
+def test_quiet_metrics_are_done_with_in_two_rounds_where_that_is_known_of_them(play, known, rounds):
     record, found = play(Job(QUIET, priors={"time": (known, "12 nights")} if known else {}))
     assert (len(found.rounds), verdicts(found), record.why) == (rounds, {"pass"}, DECIDED)
 
 
 @pytest.mark.parametrize("known", [5.0, 20.0])
-@pytest.mark.parametrize("figures", [1, 14])
-def test_a_subject_of_four_times_the_time_fails_in_three_rounds_whatever_is_known(play, figures, known):
-    declared = [Figure(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(figures)]
-    priors = {figure.name: (known, "default") for figure in declared}
+@pytest.mark.parametrize("metrics", [1, 14])
+def test_a_subject_of_four_times_the_time_fails_in_three_rounds_whatever_is_known(play, metrics, known):
+    declared = [Metric(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(metrics)]
+    priors = {metric.name: (known, "default") for metric in declared}
     record, found = play(Job({"baseline": 1.0, "subject": 4.0}, declared, priors=priors))
     assert len(found.rounds) <= 3 and verdicts(found) == {"fail"} and record.why == DECIDED
 
 
-@pytest.mark.parametrize(("figures", "rounds"), [(1, 9), (2, 10), (14, 12)])
-def test_a_slow_subject_fails_as_early_as_its_figures_allow(play, figures, rounds):
-    declared = [Figure(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(figures)]
+@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (2, 10), (14, 12)])
+def test_a_slow_subject_fails_as_early_as_its_metrics_allow(play, metrics, rounds):
+    declared = [Metric(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(metrics)]
     record, found = play(Job(SLOW, declared))
     assert (len(found.rounds), verdicts(found), record.why) == (rounds, {"fail"}, DECIDED)
 
 
-def test_one_figure_that_failed_ends_the_rounds_though_others_are_open(play):
-    slow, noisy = (Figure(name, rf"^{name} (\S+)", "s", better="lower") for name in ("slow", "noisy"))
+def test_one_metric_that_failed_ends_the_rounds_though_others_are_open(play):
+    slow, noisy = (Metric(name, rf"^{name} (\S+)", "s", better="lower") for name in ("slow", "noisy"))
     baseline, high, low = ({"slow": first, "noisy": other} for first, other in ((1.0, 1.0), (1.2, 3.0), (1.2, 0.3)))
     record, found = play(
-        Job(lambda number: {"baseline": baseline, "subject": (high, low)[number % 2]}, figures=[slow, noisy])
+        Job(lambda number: {"baseline": baseline, "subject": (high, low)[number % 2]}, metrics=[slow, noisy])
     )
     by_name = {name: pairs.verdict for (_, name), pairs in found.pairs.items()}
     assert by_name == {"slow": "fail", "noisy": "inconclusive"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, record_of, run_of
-from containercheck import Answer, Figure
+from containercheck import Answer, Metric
 from containercheck.node.verdict.outcome import JobOutcome
 from containercheck.sides.sides import Program, Side
 
@@ -23,12 +23,12 @@ def test_a_row_says_that_answers_are_not_compared(tmp_path, answers, compared):
         (tmp_path / name).mkdir()
         (tmp_path / name / "out").write_text("rate 1\nsum 2\n")
         (tmp_path / name / "err").write_text("")
-    figures = [Figure("rate", r"^rate (\S+)", "x")]
-    facts = facts_of(figures, answers)
+    metrics = [Metric("rate", r"^rate (\S+)", "x")]
+    facts = facts_of(metrics, answers)
     evaluation = evaluation_of(record_of(run_of("baseline", "a"), run_of("subject", "b")), facts, tmp_path)
     program = Program("true")
     sides = [
         Side(side["name"], side["label"], program, compared_with=side["compared_with"]) for side in (BARE, GENERIC)
     ]
-    (row,) = JobOutcome(figures, sides, evaluation, (), {}, {}).rows()
+    (row,) = JobOutcome(metrics, sides, evaluation, (), {}, {}).rows()
     assert row["answers_compared"] is compared

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from conftest import REPOSITORY
 from dgemm import DGEMM
-from saved import figures, problems
+from saved import metrics, problems
 
 SOURCE = REPOSITORY / "checks" / "src" / "dgemm" / "dgemm.c"
 
@@ -34,8 +34,8 @@ def answers(program, *arguments, threads=1):
     return dict(re.findall(r"^(\w+) (\S+)$", printed.stdout, re.MULTILINE))
 
 
-def test_the_figure_is_read():
-    assert list(figures(DGEMM, "dgemm/passing", ranks=1)) == ["GFLOPS"]
+def test_the_metric_is_read():
+    assert list(metrics(DGEMM, "dgemm/passing", ranks=1)) == ["GFLOPS"]
 
 
 def test_a_wrong_product_is_a_wrong_answer():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import evaluation_of, facts_of, findings_of, record_of, run_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.stats.differences import side_value
 from containercheck.node.verdict import findings
@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 SITE = Site("here:only", is_here=True, architecture="x86_64", cores=4, gpus=0, memory_per_node=8 << 30)
-RATE = Figure("rate", r"^rate (\S+)", "x", duet=True)
-TIME = Figure("time", r"^time (\S+)", "s", better="lower", duet=True)
-WAIT = Figure("wait", r"^wait (\S+)", "s", better="lower", compare="difference", tolerance=0.5, duet=True)
-START = Figure("start", r"^start (\S+)", "s", better="lower")
+RATE = Metric("rate", r"^rate (\S+)", "x", duet=True)
+TIME = Metric("time", r"^time (\S+)", "s", better="lower", duet=True)
+WAIT = Metric("wait", r"^wait (\S+)", "s", better="lower", compare="difference", tolerance=0.5, duet=True)
+START = Metric("start", r"^start (\S+)", "s", better="lower")
 DUET = {"cores": 1, "stagedir": "/stage"}
 
 
@@ -33,8 +33,8 @@ def machine(monkeypatch):
     monkeypatch.setattr(rounds, "usable_processors", lambda: 4)
 
 
-def half(site=SITE, figures=(RATE, TIME), **facts):
-    return rounds.half_of(site, figures, **facts)
+def half(site=SITE, metrics=(RATE, TIME), **facts):
+    return rounds.half_of(site, metrics, **facts)
 
 
 def test_each_side_has_half_of_the_cores_and_of_the_memory():
@@ -43,7 +43,7 @@ def test_each_side_has_half_of_the_cores_and_of_the_memory():
     assert layout.bound_by("mpirun") == ["--bind-to none"]
 
 
-def test_figures_that_cannot_be_compared_so_are_named():
+def test_metrics_that_cannot_be_compared_so_are_named():
     assert rounds.duet_note([RATE, START]).endswith("halves swapped; not compared so: start (-S duet=no)")
     assert rounds.duet_note([RATE]).endswith("halves swapped")
 
@@ -53,7 +53,7 @@ def test_figures_that_cannot_be_compared_so_are_named():
     [
         ({"sides": 3}, "3 sides are compared"),
         ({"nodes": 2}, "it runs on several nodes"),
-        ({"figures": [START]}, "none of its figures can be compared so"),
+        ({"metrics": [START]}, "none of its metrics can be compared so"),
         ({"gpus": True}, "both sides would share its GPUs"),
         ({"hardware_threads": True}, "its ranks fill hardware threads, by which the halves cannot be told apart"),
         ({"unpacked": True}, "its image is a directory of the stage directory, of which each side would need its own"),
@@ -70,24 +70,24 @@ def test_a_check_that_cannot_be_a_duet_is_skipped_with_the_reason(facts, why):
     assert str(error.value) == f"cannot be measured as a duet: {why}"
 
 
-def measured(rounds, figure):
-    """Return what is read of rounds: of each run its round, side, place in it, and the figure's value."""
+def measured(rounds, metric):
+    """Return what is read of rounds: of each run its round, side, place in it, and the metric's value."""
     with tempfile.TemporaryDirectory() as directory:
         runs = []
         for number, (round_, side, value) in enumerate(rounds):
             output = Path(directory, str(number))
             output.mkdir()
-            (output / "out").write_text(f"{figure.name} {value!r}\n")
+            (output / "out").write_text(f"{metric.name} {value!r}\n")
             (output / "err").write_text("")
             runs.append(run_of(side, output.name, round_))
-        return evaluation_of(record_of(*runs), facts_of([figure], duet=DUET), Path(directory))
+        return evaluation_of(record_of(*runs), facts_of([metric], duet=DUET), Path(directory))
 
 
 FACTORS = st.floats(0.2, 5)
 
 
 @given(FACTORS, FACTORS, FACTORS, FACTORS, st.sampled_from([RATE, TIME]))
-def test_what_disturbs_both_sides_and_a_half_that_is_slower_cancel(disturbed, again, slower, overhead, figure):
+def test_what_disturbs_both_sides_and_a_half_that_is_slower_cancel(disturbed, again, slower, overhead, metric):
     """The pair is the overhead, whatever the host did in each part of the round, and to each half."""
     rounds = [
         (1, "baseline", 10 * disturbed),
@@ -95,9 +95,9 @@ def test_what_disturbs_both_sides_and_a_half_that_is_slower_cancel(disturbed, ag
         (1, "subject", 10 * again * overhead),
         (1, "baseline", 10 * again * slower),
     ]
-    found = measured(rounds, figure)
-    (change,) = found.pairs["subject", figure.name].changes
-    assert change == pytest.approx((-1 if figure is RATE else 1) * math.log(overhead), abs=1e-9)
+    found = measured(rounds, metric)
+    (change,) = found.pairs["subject", metric.name].changes
+    assert change == pytest.approx((-1 if metric is RATE else 1) * math.log(overhead), abs=1e-9)
     # Two at the same time.
     assert found.seconds == 2
 

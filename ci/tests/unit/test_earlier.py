@@ -10,7 +10,7 @@ import pytest
 from conftest import BARE as BARE_FACTS
 from conftest import GENERIC as GENERIC_FACTS
 from conftest import facts_of, record_of, run_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job.rounds import Rounds
 from containercheck.node.outputs.evaluation import Evaluation
@@ -170,7 +170,7 @@ def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
     """What the node has is known in the job only."""
     provenance = {"runtimes": {"subject": {"command": "apptainer", "version": "1.4.5"}}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
-    facts = facts_of([Figure("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
+    facts = facts_of([Metric("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
     facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
     if now:
         (tmp_path / "subject.runtime.json").write_text(json.dumps({**now, "configuration": {}}))
@@ -194,7 +194,7 @@ def test_rounds_of_a_program_that_was_upgraded_since_begin_anew(report, tmp_path
     """What the program is stands in its output: it is known after the first round."""
     provenance = {"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
-    facts = facts_of([Figure("time", r"^time (\S+)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
+    facts = facts_of([Metric("time", r"^time (\S+)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
     facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
     facts["identity"] = [{"name": "version", "pattern": r"^version (\S+)$", "file": "out"}]
     monkeypatch.chdir(tmp_path)

@@ -7,11 +7,11 @@ import pytest
 from containercheck.node.outputs.reading import read_answer
 from espresso import QuantumEspresso
 from espresso_dlb import QuantumEspressoDLB
-from saved import OUTPUTS, figures, problems
+from saved import OUTPUTS, metrics, problems
 
 
 def test_times_and_energy_are_read():
-    assert figures(QuantumEspresso, "espresso/passing", ranks=2) == {"PWSCF": 1.36, "fftw": 0.36}
+    assert metrics(QuantumEspresso, "espresso/passing", ranks=2) == {"PWSCF": 1.36, "fftw": 0.36}
     energy = read_answer(QuantumEspresso.answers[0], OUTPUTS / "espresso/passing")
     assert energy == pytest.approx(-12.42610614, abs=1e-6)
 
@@ -26,10 +26,10 @@ def test_the_seconds_of_a_run_with_dlb_and_talps_report_are_read():
     """Lines of a program that runs with DLB begin with its name."""
     seconds = QuantumEspressoDLB.time_of(QuantumEspressoDLB, "program1")
     # Of all sides, as the one that was saved is TALP's.
-    judged = [replace(figure, sides=()) for figure in [*QuantumEspressoDLB.figures, seconds]]
-    facts = {"figures": judged, "answers": QuantumEspressoDLB.answers}
+    judged = [replace(metric, sides=()) for metric in [*QuantumEspressoDLB.metrics, seconds]]
+    facts = {"metrics": judged, "answers": QuantumEspressoDLB.answers}
     check = SimpleNamespace(**facts, rank_count=QuantumEspressoDLB.rank_count)
-    assert figures(check, "espresso/dlb", ranks=2) == {
+    assert metrics(check, "espresso/dlb", ranks=2) == {
         "seconds_whole": 4.779,
         "parallel_efficiency": 0.86,
         "load_balance": 0.95,

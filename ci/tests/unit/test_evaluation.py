@@ -1,4 +1,4 @@
-"""From runs to figures and problems, in the job after every run; and what the record says of them."""
+"""From runs to metrics and problems, in the job after every run; and what the record says of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, findings_of, record_of, run_of
-from containercheck import Answer, Figure
+from containercheck import Answer, Metric
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import processes, start_ranks
@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from saved import OUTPUTS
 
-RATE = Figure("rate", r"^rate (\S+)", "x")
+RATE = Metric("rate", r"^rate (\S+)", "x")
 RANK_COUNT = Answer("ranks", r"^ranks (\d+)")
 CHECK = Answer("check", r"^check (\w+)", equals="PASSED")
 SUM = Answer("sum", r"^sum (\d+)")
@@ -56,9 +56,9 @@ def run(tmp_path):
 def evaluated(tmp_path):
     """Evaluate runs, one after the other; the record says which rounds are replaced."""
 
-    def make(*runs, figures=(RATE,), replaced=(), **facts):
+    def make(*runs, metrics=(RATE,), replaced=(), **facts):
         record = record_of(*runs, replaced={str(number): "somebody" for number in replaced})
-        return evaluation_of(record, facts_of(figures, **facts), tmp_path)
+        return evaluation_of(record, facts_of(metrics, **facts), tmp_path)
 
     return make
 
@@ -67,7 +67,7 @@ def kinds(evaluation):
     return [(problem.kind, problem.side) for problem in evaluation.problems]
 
 
-def test_figures_are_collected_in_the_order_of_the_rounds(run, evaluated):
+def test_metrics_are_collected_in_the_order_of_the_rounds(run, evaluated):
     runs = [run(1, "baseline", "rate 1\n"), run(1, "subject", "rate 2\n")]
     result = evaluated(*runs, run(2, "subject", "rate 4\n"), run(2, "baseline", "rate 3\n"))
     assert result.final_problems() == []
@@ -82,25 +82,25 @@ def test_a_round_that_is_not_complete_does_not_count(run, evaluated):
     assert result.values() == {"rate": {"baseline": [1], "subject": [2]}}
 
 
-def test_a_lost_figure_is_a_problem_even_if_the_program_says_it_does_not_apply(run, evaluated):
-    figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
+def test_a_lost_metric_is_a_problem_even_if_the_program_says_it_does_not_apply(run, evaluated):
+    metric = Metric("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
     runs = [run(1, "baseline"), run(1, "subject"), run(2, "subject", "none\n"), run(2, "baseline")]
-    expected = "figure rate is missing in some runs of 2 rounds: {'baseline': 2, 'subject': 1}"
-    assert evaluated(*runs, figures=[figure]).final_problems() == [expected]
+    expected = "metric rate is missing in some runs of 2 rounds: {'baseline': 2, 'subject': 1}"
+    assert evaluated(*runs, metrics=[metric]).final_problems() == [expected]
 
 
-def test_a_figure_that_the_first_round_lacks_is_a_problem(run, evaluated):
+def test_a_metric_that_the_first_round_lacks_is_a_problem(run, evaluated):
     """Later rounds have it, and it has no verdict."""
-    figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
+    metric = Metric("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
     runs = [run(number, side, "none\n" if number == 1 else "rate 1\n") for number in (1, 2, 3) for side in SIDES]
-    expected = "figure rate is missing in some runs of 3 rounds: {'baseline': 2, 'subject': 2}"
-    assert evaluated(*runs, figures=[figure]).final_problems() == [expected]
+    expected = "metric rate is missing in some runs of 3 rounds: {'baseline': 2, 'subject': 2}"
+    assert evaluated(*runs, metrics=[metric]).final_problems() == [expected]
 
 
-def test_a_figure_that_no_run_has_is_said_not_to_be_judged(run, evaluated):
-    none, other = (Figure(name, rf"^{name} (\S+)", "x", not_applicable_if="^none$") for name in ("rate", "speed"))
+def test_a_metric_that_no_run_has_is_said_not_to_be_judged(run, evaluated):
+    none, other = (Metric(name, rf"^{name} (\S+)", "x", not_applicable_if="^none$") for name in ("rate", "speed"))
     runs = [run(1, side, "none\n") for side in SIDES]
-    result = evaluated(*runs, figures=[none, other])
+    result = evaluated(*runs, metrics=[none, other])
     assert result.final_problems() == []
     assert result.not_applicable == ["not judged, as the program says that it does not apply here: rate, speed"]
     result = evaluated(*(run(1, side) for side in SIDES))
@@ -112,10 +112,10 @@ def test_a_figure_that_no_run_has_is_said_not_to_be_judged(run, evaluated):
 def test_a_time_that_is_negative_or_not_finite_is_no_gain(run, evaluated, value, compare):
     """A clock that is set back during a run."""
     facts = {"better": "lower", "compare": compare, "tolerance": 1.0, "reduce": "sum"}
-    figure = Figure("start", r"(?:^time|\b) ([-+.\w]+)", "s", **facts)
-    result = evaluated(run(1, "baseline", "time 0.3\n"), run(1, "subject", f"time {value}\n"), figures=[figure])
+    metric = Metric("start", r"(?:^time|\b) ([-+.\w]+)", "s", **facts)
+    result = evaluated(run(1, "baseline", "time 0.3\n"), run(1, "subject", f"time {value}\n"), metrics=[metric])
     assert kinds(result) == [(UNREADABLE, "subject")]
-    assert "figure start" in result.final_problems()[0]
+    assert "metric start" in result.final_problems()[0]
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
@@ -123,8 +123,8 @@ def test_a_time_that_is_negative_or_not_finite_is_no_gain(run, evaluated, value,
 def test_any_bytes_are_read(tmp_path, out, err, is_valid):
     """A program may print what it likes, also beside what is looked for; the record of it can be written."""
     (tmp_path / "run").mkdir(exist_ok=True)
-    figures = b"\nrate 1\ncheck PASSED\nsum 1\nranks 1\n" if is_valid else b""
-    (tmp_path / "run/out").write_bytes(out + figures)
+    metrics = b"\nrate 1\ncheck PASSED\nsum 1\nranks 1\n" if is_valid else b""
+    (tmp_path / "run/out").write_bytes(out + metrics)
     (tmp_path / "run/err").write_bytes(err)
     runs = [run_of(side, "run", status=status) for status in (0, 3) for side in SIDES]
     facts = facts_of([RATE], [CHECK, SUM], RANK_COUNT)
@@ -132,7 +132,7 @@ def test_any_bytes_are_read(tmp_path, out, err, is_valid):
     json.dumps([result.final_problems(), result.values()]).encode()
     seen = start_ranks.read((out + err).decode(errors="replace"), 1)
     start_ranks.explain(seen, 2, start_ranks.Host("Open MPI 4.1.4", "")).encode()
-    assert processes.output_of(["cat", str(tmp_path / "run/out")]) == (out + figures).decode(errors="replace")
+    assert processes.output_of(["cat", str(tmp_path / "run/out")]) == (out + metrics).decode(errors="replace")
 
 
 def test_a_missing_rank_is_a_problem(run, evaluated):
@@ -227,7 +227,7 @@ def test_two_wrong_answers_of_one_run_are_one_failure(run, evaluated):
 
 def test_answers_are_compared_with_the_side_that_a_side_is_meant_for(run, evaluated):
     runs = [run(1, "other", "sum 2\n"), run(1, "subject", "sum 1\n"), run(1, "baseline", "sum 1\n")]
-    result = evaluated(*runs, figures=(), answers=[SUM], sides=[BARE, GENERIC, OTHER])
+    result = evaluated(*runs, metrics=(), answers=[SUM], sides=[BARE, GENERIC, OTHER])
     (problem,) = result.final_problems()
     assert problem == "round 1: answers differ: sum is 2.0, bare 1.0 (differs by 1, accepted 0)"
     assert kinds(result) == [(DIFFER, "other")]
@@ -282,11 +282,11 @@ def failed(run, tmp_path, number, case, text=None, **facts):
 
 
 TEARDOWN = "ERROR: container cleanup failed: no instance found with name sharens_instance_18241"
-COMPLETE = "after the program had ended and its figures were complete"
-RATE_LAST = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^no rate$")
+COMPLETE = "after the program had ended and its metrics were complete"
+RATE_LAST = Metric("rate", r"^rate (\S+)", "x", not_applicable_if="^no rate$")
 
 
-def test_a_tear_down_that_fails_after_complete_figures_is_said_to_be_that(run, evaluated, tmp_path):
+def test_a_tear_down_that_fails_after_complete_metrics_is_said_to_be_that(run, evaluated, tmp_path):
     good = [made for number in (1, 2, 4, 5) for made in (run(number, "baseline"), run(number, "subject"))]
     bad = failed(run, tmp_path, 3, "apptainer/teardown", status=148)
     (problem,) = evaluated(*good[:4], run(3, "baseline"), bad, *good[4:]).final_problems()
@@ -297,7 +297,7 @@ def test_a_tear_down_that_fails_after_complete_figures_is_said_to_be_that(run, e
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        # A figure, an answer or a rank is not there; an answer is wrong; the figure does not apply.
+        # A metric, an answer or a rank is not there; an answer is wrong; the metric does not apply.
         ("check PASSED\nranks 2\n", {}),
         ("rate 1\nranks 2\n", {}),
         ("rate 1\ncheck PASSED\n", {}),
@@ -307,7 +307,7 @@ def test_a_tear_down_that_fails_after_complete_figures_is_said_to_be_that(run, e
     ],
 )
 def test_what_is_not_complete_is_no_tear_down(run, evaluated, tmp_path, text, facts):
-    read = {"figures": [RATE_LAST], "answers": [CHECK], "rank_count": RANK_COUNT, "ranks": 2}
+    read = {"metrics": [RATE_LAST], "answers": [CHECK], "rank_count": RANK_COUNT, "ranks": 2}
     complete = failed(run, tmp_path, 1, "apptainer/teardown", "rate 1\ncheck PASSED\nranks 2\n", status=148)
     assert COMPLETE in evaluated(complete, **read).final_problems()[0]
     (problem,) = evaluated(failed(run, tmp_path, 1, "apptainer/teardown", text, status=148), **read).final_problems()
@@ -322,7 +322,7 @@ def test_a_run_that_hangs_says_what_it_had_printed(run, evaluated, tmp_path):
     assert (
         evaluated(run(1, "subject", **facts))
         .final_problems()[0]
-        .startswith("round 1, subject: hangs: killed at its limit of 10 s; its figures were complete (its output: ")
+        .startswith("round 1, subject: hangs: killed at its limit of 10 s; its metrics were complete (its output: ")
     )
 
 
@@ -336,7 +336,7 @@ def test_an_unreadable_run_says_what_it_had_printed(run, evaluated, tmp_path):
 @pytest.mark.parametrize("case", ["openmpi4/bare_kill", "openmpi5/kill", "mpich4/kill"])
 @pytest.mark.parametrize("text", ["", "rate 1\n"])
 def test_a_launcher_that_ends_with_0_though_a_rank_was_killed_is_no_success(run, evaluated, tmp_path, case, text):
-    """MPICH, issue 7057: before its figure and after."""
+    """MPICH, issue 7057: before its metric and after."""
     failed_run = failed(run, tmp_path, 1, case, planted(case)["out"] + text)
     result = evaluated(run(1, "baseline"), failed_run)
     (problem,) = result.final_problems()
@@ -358,7 +358,7 @@ def test_the_same_reason_is_told_once_with_how_many_runs_had_it(run, evaluated, 
     err = tmp_path / runs[-1]["output"] / "err"
     err.write_text(err.read_text().replace("25106", "4711"))
     first, second = evaluated(*runs).final_problems()
-    assert first.startswith("rounds 1 and 2, baseline: figure rate not found in ")
+    assert first.startswith("rounds 1 and 2, baseline: metric rate not found in ")
     assert first.endswith("/out (pattern: ^rate (\\S+)) (2 of 2 runs)")
     place = tmp_path / runs[1]["output"]
     assert second == (
@@ -499,7 +499,7 @@ def pair(run, number, baseline, subject, **facts):
     return [run(number, "baseline", f"rate {baseline}\n"), run(number, "subject", f"rate {subject}\n", **facts)]
 
 
-def test_the_figures_of_a_replaced_round_do_not_count(run, evaluated):
+def test_the_metrics_of_a_replaced_round_do_not_count(run, evaluated):
     result = evaluated(*pair(run, 1, 1, 2), *pair(run, 2, 3, 4), *pair(run, 3, 5, 6), replaced=[2])
     assert result.values() == {"rate": {"baseline": [1, 5], "subject": [2, 6]}}
     assert (result.replaced, result.pairs["subject", "rate"].rounds) == (1, 2)
@@ -543,16 +543,16 @@ def test_the_accepted_range_is_that_of_the_facts(run, evaluated):
     assert (result.verdict, result.lowest, result.highest) == ("pass", 10, 30)
 
 
-def test_sides_and_figures_are_judged_together(run, evaluated):
-    figures = [
+def test_sides_and_metrics_are_judged_together(run, evaluated):
+    metrics = [
         RATE,
-        Figure("latency", r"^latency (\S+)", "us"),
-        Figure("none", r"^none (\S+)", "s", not_applicable_if="^rate"),
+        Metric("latency", r"^latency (\S+)", "us"),
+        Metric("none", r"^none (\S+)", "s", not_applicable_if="^rate"),
     ]
     runs = [run(1, side, "rate 1\nlatency 1\n") for side in ("baseline", "subject", "other")]
-    result = evaluated(*runs, figures=figures, sides=[BARE, GENERIC, OTHER])
+    result = evaluated(*runs, metrics=metrics, sides=[BARE, GENERIC, OTHER])
     assert list(result.pairs) == [(side, name) for side in ("subject", "other") for name in ("rate", "latency")]
-    assert {pairs._accepted.figures for pairs in result.pairs.values()} == {4}
+    assert {pairs._accepted.metrics for pairs in result.pairs.values()} == {4}
 
 
 def test_where_processors_are_emulated_two_rounds_do(run, evaluated):
@@ -584,8 +584,8 @@ def test_replaced_rounds_and_a_busy_machine_are_told_with_who_it_was():
 @pytest.mark.parametrize(("expected", "verdict"), [(20.0, "inconclusive"), (None, "fail")])
 def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tmp_path, expected, verdict):
     """A failure has to be clear of 20 %, which is expected, and not of the middle of -80 to 25 %."""
-    figure = {**asdict(replace(RATE, better="lower")), "accepted": (-80.0, 25.0), "expected": expected}
-    evaluation = Evaluation(Facts({**facts_of([RATE]), "figures": [figure]}), tmp_path)
+    metric = {**asdict(replace(RATE, better="lower")), "accepted": (-80.0, 25.0), "expected": expected}
+    evaluation = Evaluation(Facts({**facts_of([RATE]), "metrics": [metric]}), tmp_path)
     for number, overhead in enumerate((40, 35, 40, 40, 35, 35, 18, 18, 35, 40, 40)):
         evaluation.add(run(number, "baseline", "rate 100\n"))
         evaluation.add(run(number, "subject", f"rate {100 + overhead}\n"))
@@ -595,8 +595,8 @@ def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tm
 
 def test_what_a_reference_expects_is_against_the_host_and_not_against_another_container(run, tmp_path):
     new = {"name": "new", "label": "new", "compared_with": "subject", "accepted": {"rate": (-math.inf, 5.0)}}
-    figure = {**asdict(RATE), "accepted": (40.0, 60.0), "expected": 45.0}
-    evaluation = Evaluation(Facts({**facts_of([RATE], sides=(BARE, GENERIC, new)), "figures": [figure]}), tmp_path)
+    metric = {**asdict(RATE), "accepted": (40.0, 60.0), "expected": 45.0}
+    evaluation = Evaluation(Facts({**facts_of([RATE], sides=(BARE, GENERIC, new)), "metrics": [metric]}), tmp_path)
     for side, rate in (("baseline", 2), ("subject", 1), ("new", 1)):
         evaluation.add(run(0, side, f"rate {rate}\n"))
     evaluation.end_round(False)

@@ -6,13 +6,13 @@ import random
 
 import pytest
 from conftest import facts_of, run_of
-from containercheck import Answer, Figure
+from containercheck import Answer, Metric
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.experiments import Remedy
 from containercheck.node.outputs.facts import Facts
 from saved import OUTPUTS
 
-RATE = Figure("rate", r"^rate (\S+)", "x", better="lower", spread=2.0)
+RATE = Metric("rate", r"^rate (\S+)", "x", better="lower", spread=2.0)
 SUM = Answer("sum", r"^sum (\d+)")
 REMEDY = Remedy("remedy1", "subject", {"rate": 30.0})
 
@@ -45,9 +45,9 @@ def printed_by_side(bare, container, remedy):
 
 def verdicts(made):
     return [
-        (figure["helps"], figure["rest"])
+        (metric["helps"], metric["rest"])
         for result in made.experiments.results()
-        for figure in result["figures"].values()
+        for metric in result["metrics"].values()
     ]
 
 
@@ -71,11 +71,11 @@ def test_results_say_how_far_the_rounds_of_bare_and_the_remedy_spread(evaluation
     """So that a message can say why it is open whether a cause is all."""
     rounds = [printed_by_side(100, 300, rate) for rate in (80, 130, 95, 120, 85)]
     (result,) = evaluation(rounds).experiments.results()
-    figure = result["figures"]["rate"]
-    assert (figure["helps"], figure["rest"], figure["tolerance"]) == ("fail", "inconclusive", 5.0)
-    assert 15 < figure["spread"] < 40
+    metric = result["metrics"]["rate"]
+    assert (metric["helps"], metric["rest"], metric["tolerance"]) == ("fail", "inconclusive", 5.0)
+    assert 15 < metric["spread"] < 40
     quiet = evaluation([printed_by_side(100 + n, 130 + n, 100.5 + n) for n in range(3)])
-    assert quiet.experiments.results()[0]["figures"]["rate"]["spread"] < 1
+    assert quiet.experiments.results()[0]["metrics"]["rate"]["spread"] < 1
 
 
 def test_remedies_change_no_verdict(evaluation):
@@ -119,7 +119,7 @@ def test_noise_proves_nothing(evaluation):
     coin, proofs = random.Random(1), 0
     for _ in range(100):
         rounds = [printed_by_side(*(base * coin.gauss(1, 0.014) for base in (100, 108, 108))) for _ in range(6)]
-        remedy = REMEDY._replace(figures={"rate": 8.0})
+        remedy = REMEDY._replace(metrics={"rate": 8.0})
         proofs += verdicts(evaluation(rounds, [remedy])) == [("fail", "pass")]
     assert proofs == 0
 

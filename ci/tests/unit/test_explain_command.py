@@ -22,7 +22,7 @@ CAUSE = {
     "kinds": ["computing"],
     "experiment": {"kind": "unset", "value": "X"},
 }
-FIGURE = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
+METRIC = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
 
 
 RAW = {
@@ -46,7 +46,7 @@ def cases(**facts):
 
 
 def test_a_case_is_explained_with_what_was_tried():
-    result = {"name": "remedy1", "failed": "", "took_effect": True, "figures": {"rate": FIGURE}}
+    result = {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": METRIC}}
     tried = {**CAUSE, "result": result}
     lines = explain.explained(cases(causes=[tried, {**CAUSE, "sentence": "Y=1 is set"}]), "hpcc")
     assert lines[0].endswith("rate is 34 % worse")
@@ -70,7 +70,7 @@ def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, 
     save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "causes": [CAUSE]}]}]})
     monkeypatch.setattr(explain, "last_report", lambda place: place.report)
     monkeypatch.setattr(explain.preconditions, "require", lambda arguments, place, **_: (place, tmp_path))
-    result = {"name": "remedy1", "failed": "", "took_effect": True, "figures": {"rate": FIGURE}}
+    result = {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": METRIC}}
     again = (
         {"result": "pass", "fail_phase": None, "causes": []} if passes else {"causes": [{**CAUSE, "result": result}]}
     )

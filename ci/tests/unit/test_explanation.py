@@ -1,4 +1,4 @@
-"""Explanations: rules find what differs and can explain a figure; experiments prove it, refute it, or say nothing."""
+"""Explanations: rules find what differs and can explain a metric; experiments prove it, refute it, or say nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import facts_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.contract import FABRICS, MEASURED
 from containercheck.node.explain import causes, explanation, rules, use_rules
 from containercheck.node.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Change
@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 USED = (Use(), Use())
-SPEED = Figure("speed", r"^speed (\S+)", "x", measures=("computing",))
-LATENCY = Figure("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
+SPEED = Metric("speed", r"^speed (\S+)", "x", measures=("computing",))
+LATENCY = Metric("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
 BETWEEN = replace(LATENCY, measures=("messages",))
-TIME = Figure("time", r"^time (\S+)", "s", better="lower")
+TIME = Metric("time", r"^time (\S+)", "s", better="lower")
 BARE = Observation(
     environment={"OMP_NUM_THREADS": "1", "UCX_NET_DEVICES": "mlx5_0:1"},
     limits={"Max locked memory": "unlimited", "Max open files": "1024"},
@@ -56,7 +56,7 @@ def test_what_always_differs_explains_nothing():
     assert explanation.causes(None, CONTAINER, USED, [SPEED]) == []
 
 
-def test_what_cannot_explain_the_figure_is_not_named():
+def test_what_cannot_explain_the_metric_is_not_named():
     found = with_variables(OPENBLAS_CORETYPE="Prescott", UCX_TLS="tcp")
     assert [line.split("=")[0] for line in sentences(found, SPEED)] == ["OPENBLAS_CORETYPE"]
     assert [line.split("=")[0] for line in sentences(found, LATENCY)] == ["UCX_TLS"]
@@ -115,7 +115,7 @@ def test_a_difference_is_named(facts, start):
 
 
 def test_what_slows_files_only_explains_only_those():
-    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    files = Metric("files", r"^files (\S+)", "1/s", measures=("files",))
     filtered = CONTAINER._replace(status={"Seccomp": "2"})
     assert sentences(filtered, TIME, SPEED) == []
     assert sentences(filtered, files) == [
@@ -132,7 +132,7 @@ def test_an_image_read_through_fuse_explains_files_and_start_only():
         mounts={"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"], "/tmp": ["ext4", "/dev/vda", "rw"]}
     )
     assert sentences(mounted, SPEED, TIME) == []
-    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    files = Metric("files", r"^files (\S+)", "1/s", measures=("files",))
     (cause,) = explanation.causes(BARE, mounted, USED, [files])
     assert cause.change == Change(UNPACK)
 
@@ -227,10 +227,10 @@ def test_a_setting_explains_what_it_is_about():
     path = "/etc/openmpi/openmpi-mca-params.conf"
     names = ("hwloc_base_binding_policy", "oob_tcp_if_include", "btl_tcp_if_include")
     bare = BARE._replace(settings={f"{path} {name}": "none" for name in names})
-    start = Figure("start", r"^start (\S+)", "s", better="lower", measures=("start",))
+    start = Metric("start", r"^start (\S+)", "s", better="lower", measures=("start",))
     found = [
-        [cause.about for cause in explanation.causes(bare, CONTAINER, USED, [figure])]
-        for figure in (SPEED, start, LATENCY)
+        [cause.about for cause in explanation.causes(bare, CONTAINER, USED, [metric])]
+        for metric in (SPEED, start, LATENCY)
     ]
     assert found == [[name] for name in names]
     # Of a run that hangs, those of messages only.
@@ -269,7 +269,7 @@ def test_without_what_the_runs_loaded_no_library_is_missing():
 
 
 def test_pages_that_are_read_from_files_explain_files_and_start_only():
-    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    files = Metric("files", r"^files (\S+)", "1/s", measures=("files",))
     bare = Use(10.0, 19.0, watched=10.0)
     uses = bare, bare._replace(major_faults=9000.0)
     assert sentences(CONTAINER, files, uses=uses)[0].startswith("900 pages a second are read from files")
@@ -283,7 +283,7 @@ def test_where_there_is_no_fabric_no_library_for_it_is_missing():
     assert explanation.causes(None, None, uses, [TIME]) == []
 
 
-def test_messages_slow_no_application_of_one_rank_unless_the_figure_says_so():
+def test_messages_slow_no_application_of_one_rank_unless_the_metric_says_so():
     container = with_variables(OMPI_MCA_btl="self,tcp", OMP_NUM_THREADS="64")
     abouts = [cause.about for cause in explanation.causes(BARE, container, USED, [TIME], ranks=1)]
     assert abouts == ["OMP_NUM_THREADS"]
@@ -343,7 +343,7 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
 def test_memory_that_is_tight_explains_more_than_files():
     limited = Use(10.0, 19.0, memory_limit=1 << 30)
     assert sentences(CONTAINER, SPEED, uses=(Use(10.0, 19.0), limited)) == []
-    memory = Figure("memory", r"^memory (\S+)", "GB/s", measures=("memory",))
+    memory = Metric("memory", r"^memory (\S+)", "GB/s", measures=("memory",))
     tight = limited._replace(memory=0.9 * 2**30)
     assert len(sentences(CONTAINER, memory, uses=(Use(10.0, 19.0), tight))) == 1
 
@@ -352,7 +352,7 @@ def test_where_the_time_went():
     bare, slow = Use(10.0, 19.0, 1.0), Use(13.4, 19.2, 1.4)
     line = explanation.time_line(bare, slow, 2, 34.0)
     assert line == "where the time went: of 34 % that a run takes longer, 31 waiting, 2 in the kernel, 1 computing"
-    # The run takes as long, or much longer, than the figure says.
+    # The run takes as long, or much longer, than the metric says.
     assert explanation.time_line(bare, bare, 2, 34.0) == ""
     assert explanation.time_line(bare, Use(20.0, 19.2, 1.4), 2, 34.0) == ""
     assert explanation.time_line(Use(0.2, 0.1, 0.1), Use(0.3, 0.2, 0.1), 1, 50.0) == ""
@@ -370,10 +370,10 @@ OTHER = {**CAUSE, "about": "Y", "sentence": "Y=1 is set", "experiment": None}
 
 
 def tried(helps, rest, overhead=0.4, took_effect=True, cause=CAUSE, **more):
-    figures = {"rate": {"helps": helps, "rest": rest, "overhead": overhead, "interval": [-0.9, 1.8], "without": 34.0}}
-    for figure in figures.values():
-        figure.update(unit="%", rounds=3)
-    result = {"name": "remedy1", "failed": "", "figures": {**figures, **more}, "took_effect": took_effect}
+    metrics = {"rate": {"helps": helps, "rest": rest, "overhead": overhead, "interval": [-0.9, 1.8], "without": 34.0}}
+    for metric in metrics.values():
+        metric.update(unit="%", rounds=3)
+    result = {"name": "remedy1", "failed": "", "metrics": {**metrics, **more}, "took_effect": took_effect}
     return {**cause, "result": result}
 
 
@@ -404,7 +404,7 @@ def test_a_part_is_told_as_a_part():
 def test_why_it_is_open_whether_a_cause_is_all_is_told(rest, spread, end):
     cause = tried("fail", rest, overhead=1.0)
     interval = [0.5, 1.8] if rest == "fail" else [-0.9, 1.8]
-    cause["result"]["figures"]["rate"].update(spread=spread, tolerance=5.0, interval=interval)
+    cause["result"]["metrics"]["rate"].update(spread=spread, tolerance=5.0, interval=interval)
     lines = explanation.lines([cause])
     assert lines[0] == "a cause: X=1 is set"
     assert lines[1].endswith(end)
@@ -413,7 +413,7 @@ def test_why_it_is_open_whether_a_cause_is_all_is_told(rest, spread, end):
 def test_what_later_rounds_leave_open_is_open():
     """As on the virtual cluster under load: the first rounds were still slow, and the later ones not."""
     cause = tried("fail", "fail", overhead=-2.6)
-    cause["result"]["figures"]["rate"].update(spread=15.0, tolerance=5.0, interval=[-61.0, 32.0], without=65.0)
+    cause["result"]["metrics"]["rate"].update(spread=15.0, tolerance=5.0, interval=[-61.0, 32.0], without=65.0)
     end = "it explains 100 % of it; pairs spread by 15 %: it is open whether that is all"
     assert explanation.lines([cause])[1].endswith(end)
 
@@ -423,8 +423,8 @@ def test_nothing_is_proven_unless_it_helps_and_is_all(helps, rest):
     assert "proven" not in "\n".join(explanation.lines([tried(helps, rest)]))
 
 
-def test_one_figure_that_is_still_slow_is_no_proof():
-    more = tried("fail", "inconclusive")["result"]["figures"]["rate"]
+def test_one_metric_that_is_still_slow_is_no_proof():
+    more = tried("fail", "inconclusive")["result"]["metrics"]["rate"]
     assert not explanation.is_proven(tried("fail", "pass", other=more))
 
 
@@ -455,15 +455,15 @@ def test_whether_a_remedy_took_effect_is_looked_up():
 
 
 def test_a_cause_is_stored_with_its_remedy_and_without_what_only_ranks_it():
-    """By a job too, where a figure has no class of its own."""
-    figure = SimpleNamespace(name="speed", measures=("computing",), compare="ratio")
+    """By a job too, where a metric has no class of its own."""
+    metric = SimpleNamespace(name="speed", measures=("computing",), compare="ratio")
     found = with_variables(OPENBLAS_CORETYPE="Prescott")
-    entries = explanation.stored(explanation.causes(BARE, found, USED, [figure]))
+    entries = explanation.stored(explanation.causes(BARE, found, USED, [metric]))
     assert json.loads(json.dumps(entries)) == entries
     (entry,) = entries
     assert [*entry] == ["rule", "about", "sentence", "remedy", "source", "kinds", "of_use", "stays", "experiment"]
     assert entry["experiment"] == {"kind": "unset", "value": "OPENBLAS_CORETYPE"}
-    (entry,) = explanation.stored(explanation.causes(BARE, CONTAINER._replace(libc="musl"), USED, [figure]))
+    (entry,) = explanation.stored(explanation.causes(BARE, CONTAINER._replace(libc="musl"), USED, [metric]))
     assert entry["experiment"] is None
 
 
@@ -492,7 +492,7 @@ def test_what_can_be_taken_away_has_an_experiment(facts, experiment):
 
 
 def ended(count, runs, ended_well=5, **facts):
-    result = {"name": "remedy1", "failed": "", "took_effect": True, "ended_well": ended_well, "figures": {}, **facts}
+    result = {"name": "remedy1", "failed": "", "took_effect": True, "ended_well": ended_well, "metrics": {}, **facts}
     return {**CAUSE, "ended": [count, runs], "result": result}
 
 
@@ -661,7 +661,7 @@ def test_the_only_container_needs_no_name():
 def test_what_both_runtimes_do_is_no_cause():
     """Both read the image through FUSE; against bare that counts."""
     mounted = CONTAINER._replace(mounts={"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"]})
-    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    files = Metric("files", r"^files (\S+)", "1/s", measures=("files",))
     assert explanation.causes(mounted, mounted, USED, [files]) == []
     assert explanation.causes(BARE, mounted, USED, [files])
 
@@ -704,9 +704,9 @@ def test_open_devices_processors_and_reads_of_the_runs_are_named():
         10.0, libraries=frozenset(["/lib/libc.so.6"]), devices=frozenset(["/dev/infiniband/uverbs0"]), processors=4
     )
 
-    def found(figure, **facts):
+    def found(metric, **facts):
         return [
-            cause.sentence for cause in explanation.causes(BARE, CONTAINER, (bare, bare._replace(**facts)), [figure])
+            cause.sentence for cause in explanation.causes(BARE, CONTAINER, (bare, bare._replace(**facts)), [metric])
         ]
 
     assert found(LATENCY) == []
@@ -717,7 +717,7 @@ def test_open_devices_processors_and_reads_of_the_runs_are_named():
         "ranks and their threads may run on 1 processor in the container, on 4 processors on the host"
     ]
     assert found(SPEED, processors=3) == []
-    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    files = Metric("files", r"^files (\S+)", "1/s", measures=("files",))
     assert found(files, read=float(100 << 20)) == ["a run reads 100 MiB from disks in the container, 0 B on the host"]
     assert found(TIME, read=float(100 << 20)) == []
 

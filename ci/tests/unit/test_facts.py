@@ -1,15 +1,15 @@
-"""Figures and answers, read from output."""
+"""Metrics and answers, read from output."""
 
 from __future__ import annotations
 
 import pytest
-from containercheck import Answer, Figure, by_ratio
+from containercheck import Answer, Metric, by_ratio
 from containercheck.application import declare
-from containercheck.node.outputs.reading import REDUCE, UnreadableError, disagreement, problem, read_answer, read_figure
+from containercheck.node.outputs.reading import REDUCE, UnreadableError, disagreement, problem, read_answer, read_metric
 from hypothesis import given
 from hypothesis import strategies as st
 
-RATE = Figure("rate", r"^rate (\S+)", "x")
+RATE = Metric("rate", r"^rate (\S+)", "x")
 
 
 @pytest.fixture
@@ -21,35 +21,35 @@ def saved(tmp_path):
     return save
 
 
-def test_figure_takes_the_match_it_is_told_to(saved):
+def test_metric_takes_the_match_it_is_told_to(saved):
     directory = saved("rate 1.0\nrate 3.0\nrate 8.0\n")
     expected = {"first": 1, "last": 8, "median": 3, "mean": 4, "min": 1, "max": 8, "sum": 12, "product": 24, "span": 7}
     assert {
-        take: read_figure(Figure("rate", r"^rate (\S+)", "x", reduce=take), directory) for take in REDUCE
+        take: read_metric(Metric("rate", r"^rate (\S+)", "x", reduce=take), directory) for take in REDUCE
     } == expected
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
-def test_figure_comes_back_as_it_was_printed(tmp_path_factory, value):
+def test_metric_comes_back_as_it_was_printed(tmp_path_factory, value):
     directory = tmp_path_factory.mktemp("run")
     (directory / "out").write_text(f"rate {value!r}\n")
-    assert read_figure(RATE, directory) == value
+    assert read_metric(RATE, directory) == value
 
 
 @pytest.mark.parametrize("text", ["", "rate\n", "rate fast\n", "rate nan\n", "rate inf\n", "rate 0\n", "rate -1\n"])
-def test_figure_that_is_no_positive_number_is_unreadable(saved, text):
-    with pytest.raises(UnreadableError, match="figure rate"):
-        read_figure(RATE, saved(text))
+def test_metric_that_is_no_positive_number_is_unreadable(saved, text):
+    with pytest.raises(UnreadableError, match="metric rate"):
+        read_metric(RATE, saved(text))
 
 
-def test_figure_of_a_file_that_was_not_written_is_unreadable(tmp_path):
+def test_metric_of_a_file_that_was_not_written_is_unreadable(tmp_path):
     with pytest.raises(UnreadableError, match=r"cannot read .*result\.txt"):
-        read_figure(Figure("rate", r"^rate (\S+)", "x", file="result.txt"), tmp_path)
+        read_metric(Metric("rate", r"^rate (\S+)", "x", file="result.txt"), tmp_path)
 
 
-def test_figure_that_the_program_says_does_not_apply_is_none(saved):
-    figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if=r"^pairs 0$")
-    assert read_figure(figure, saved("pairs 0\n")) is None
+def test_metric_that_the_program_says_does_not_apply_is_none(saved):
+    metric = Metric("rate", r"^rate (\S+)", "x", not_applicable_if=r"^pairs 0$")
+    assert read_metric(metric, saved("pairs 0\n")) is None
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_figure_that_the_program_says_does_not_apply_is_none(saved):
         {"compare": "difference"},
     ],
 )
-def test_figure_with_a_slip_in_it_is_refused_at_once(facts):
+def test_metric_with_a_slip_in_it_is_refused_at_once(facts):
     with pytest.raises(ValueError, match=r"."):
-        Figure(**{"name": "rate", "pattern": r"(\S+)", "unit": "x", **facts})
+        Metric(**{"name": "rate", "pattern": r"(\S+)", "unit": "x", **facts})
 
 
-def test_a_figure_by_difference_that_has_no_tolerance_says_in_which_unit_it_needs_one():
-    with pytest.raises(ValueError, match=r"figure start: .* needs a tolerance of its own, in s"):
-        Figure("start", r"(\S+)", "s", compare="difference")
-    assert Figure("start", r"(\S+)", "s", compare="difference", tolerance=0.0).overhead_unit == "s"
+def test_a_metric_by_difference_that_has_no_tolerance_says_in_which_unit_it_needs_one():
+    with pytest.raises(ValueError, match=r"metric start: .* needs a tolerance of its own, in s"):
+        Metric("start", r"(\S+)", "s", compare="difference")
+    assert Metric("start", r"(\S+)", "s", compare="difference", tolerance=0.0).overhead_unit == "s"
 
 
 @pytest.mark.parametrize("facts", [{"equals": "PASSED"}, {"equals": ""}, {"words": True}])
@@ -90,9 +90,9 @@ def test_answer_with_a_slip_in_it_is_refused_at_once(facts):
         Answer(**{"name": "sum", "pattern": r"(\d+)", **facts})
 
 
-def test_figures_by_ratio_leave_the_tolerance_to_the_check():
-    short = Figure("rate", r"rate (\S+)", "s", better="lower", compare="difference", tolerance=0.5)
-    assert by_ratio([short]) == [Figure("rate", r"rate (\S+)", "s", better="lower")]
+def test_metrics_by_ratio_leave_the_tolerance_to_the_check():
+    short = Metric("rate", r"rate (\S+)", "s", better="lower", compare="difference", tolerance=0.5)
+    assert by_ratio([short]) == [Metric("rate", r"rate (\S+)", "s", better="lower")]
 
 
 def test_answer_must_equal_its_text_everywhere(saved):
@@ -141,28 +141,28 @@ def test_bounded_answers_need_not_agree():
 @pytest.mark.parametrize(("printed", "seconds"), [("5.6s", 5.6), ("3m 4.05s", 184.05), ("1h 2m", 3720)])
 def test_a_long_time_is_read_in_seconds(saved, printed, seconds):
     directory = saved(f"PWSCF : 1.00s CPU {printed} WALL\n")
-    assert read_figure(Figure("PWSCF", r"CPU +(\S.*?) WALL", "s"), directory) == pytest.approx(seconds)
+    assert read_metric(Metric("PWSCF", r"CPU +(\S.*?) WALL", "s"), directory) == pytest.approx(seconds)
 
 
 def test_numbers_of_several_groups_are_added_and_multiplied(tmp_path):
     (tmp_path / "out").write_text("step 1 of 2.5\nstep 2 of 1m 3s\n")
-    figure = Figure("time", r"^step (\d) of (\S+(?: \S+)?)$", "ms", better="lower", reduce="max", parts=2, factor=1000)
-    assert read_figure(figure, tmp_path) == 65000
+    metric = Metric("time", r"^step (\d) of (\S+(?: \S+)?)$", "ms", better="lower", reduce="max", parts=2, factor=1000)
+    assert read_metric(metric, tmp_path) == 65000
     (tmp_path / "out").write_text("step 1 of nan\n")
     with pytest.raises(UnreadableError, match=r"is not finite: 1 \+ nan"):
-        read_figure(figure, tmp_path)
+        read_metric(metric, tmp_path)
     for factor in (0, -1, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="not a positive number"):
-            Figure("time", r"(\d)", "s", factor=factor)
+            Metric("time", r"(\d)", "s", factor=factor)
     with pytest.raises(ValueError, match="2 groups, for the parts of the value"):
-        Figure("time", r"(\d)", "s", parts=2)
+        Metric("time", r"(\d)", "s", parts=2)
 
 
-def test_a_figure_in_percent_of_the_peak_needs_operations(tmp_path):
+def test_a_metric_in_percent_of_the_peak_needs_operations(tmp_path):
     (tmp_path / "out").write_text("rate 0.5\n")
-    rate = Figure("HPL", r"^rate (\S+)", "TFLOPS", of_peak=True, duet=True, spread=5.0)
+    rate = Metric("HPL", r"^rate (\S+)", "TFLOPS", of_peak=True, duet=True, spread=5.0)
     (percent,) = declare.of_peak([rate, RATE], 800.0)
-    assert read_figure(percent, tmp_path) == pytest.approx(62.5)
+    assert read_metric(percent, tmp_path) == pytest.approx(62.5)
     assert (percent.name, percent.unit, percent.of_peak, percent.duet) == ("HPL_of_peak", "%", False, False)
     with pytest.raises(ValueError, match="needs a unit of MFLOPS, GFLOPS, TFLOPS, not x"):
-        Figure("rate", r"(\d)", "x", of_peak=True)
+        Metric("rate", r"(\d)", "x", of_peak=True)

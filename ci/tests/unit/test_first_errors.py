@@ -175,7 +175,7 @@ def test_an_old_python_is_said_before_a_file_is_compiled(monkeypatch):
     with pytest.raises(SystemExit, match=r"^containercheck: Python 3\.8 is too old, 3\.9 or newer is needed: "):
         containercheck.require_python()
     with pytest.raises(SystemExit, match="is too old"):
-        _ = containercheck.Figure
+        _ = containercheck.Metric
 
 
 def test_the_first_files_of_the_command_compile_with_an_old_python():

@@ -5,18 +5,18 @@ from argparse import Namespace
 import pytest
 from containercheck.node.outputs.reading import UnreadableError, read_answer
 from gromacs import GROMACS, GROMACSHybrid
-from saved import OUTPUTS, figures, problems, why
+from saved import OUTPUTS, metrics, problems, why
 
 
 def test_rate_and_energies_are_read():
-    assert figures(GROMACS, "gromacs/passing", ranks=2) == {"rate": 5.534}
+    assert metrics(GROMACS, "gromacs/passing", ranks=2) == {"rate": 5.534}
     energies = [read_answer(answer, OUTPUTS / "gromacs/passing") for answer in GROMACS.answers]
     assert energies == pytest.approx([-2.70066e05, -2.69e05], rel=2e-3)
 
 
 def test_a_system_that_explodes_has_no_rate():
     (problem,) = problems(GROMACS, "gromacs/failing", ranks=2)
-    assert "figure rate not found" in problem
+    assert "metric rate not found" in problem
 
 
 def test_fewer_ranks_are_noticed():

@@ -8,11 +8,11 @@ import signal
 
 import pytest
 from conftest import TURN, alive, eventually, write_commands
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.job import halves, this_node
 from containercheck.node.job.halves import HalvesError
 
-TIME = Figure("time", r"^time (\S+)", "s", better="lower", duet=True)
+TIME = Metric("time", r"^time (\S+)", "s", better="lower", duet=True)
 #: What a run prints: where it may run, where it works, what lies there.
 LOOK = "sed -n 's/Cpus_allowed_list:\\t/on /p' /proc/self/status; echo in $PWD; cat input; echo time 1"
 TWO = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
@@ -67,7 +67,7 @@ def duet(start_rounds, tmp_path):
     def start(baseline, subject, count=1, limit=10, *options, **facts):
         told = {"cores": 1, "stagedir": str(tmp_path)}
         (tmp_path / "input").write_text("made\n")
-        return start_rounds(baseline, subject, count, limit, *options, figures=[TIME], duet=told, **facts)
+        return start_rounds(baseline, subject, count, limit, *options, metrics=[TIME], duet=told, **facts)
 
     return start
 

@@ -41,7 +41,7 @@ def test_bare_alone_is_the_machine():
     assert cause.differences == ("kernel: 6.1 -> 6.2",)
 
 
-def test_both_of_one_figure_are_told_together():
+def test_both_of_one_metric_are_told_together():
     (cause,) = causes([change(), change(BARE, -5.0)])
     began = "bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5"
     assert cause.sentence.startswith(began)
@@ -49,16 +49,16 @@ def test_both_of_one_figure_are_told_together():
 
 
 def test_what_came_in_one_night_on_one_partition_in_one_direction_has_one_cause():
-    together = [change(figure=f"figure{number}") for number in range(5)]
+    together = [change(metric=f"metric{number}") for number in range(5)]
     (cause,) = causes(together)
     assert cause.changes == tuple(together)
     assert "; and 2 more)" in cause.sentence
-    others = [change(at=2), change(partition="two"), change(size=-10.0), change(BARE, figure="other")]
+    others = [change(at=2), change(partition="two"), change(size=-10.0), change(BARE, metric="other")]
     assert len(causes([*together, *others])) == 5
 
 
 def test_the_worse_come_first_and_of_several_the_largest():
-    found = causes([change(size=-10.0), change(figure="small", size=3.0), change(figure="large", size=30.0)])
+    found = causes([change(size=-10.0), change(metric="small", size=3.0), change(metric="large", size=30.0)])
     assert [cause.changes[0].worse for cause in found] == [True, False]
     assert "(Fine generic large by +30 %; Fine generic small by +3 %)" in found[0].sentence
 
@@ -123,11 +123,11 @@ CAUSE = (
 def test_the_likely_cause_by_the_rules_comes_before_what_changed():
     own = {"libc": "glibc 2.36", "devices": ["/dev/fuse"]}
     nights = ({"sees": {"generic": own}}, {"sees": {"generic": {**own, **TCP, "devices": []}}})
-    figure = {"measures": ("network",), "ranks": 2}
-    (cause,) = causes([change(provenance=lambda number: nights[number >= 3], **figure)])
+    metric = {"measures": ("network",), "ranks": 2}
+    (cause,) = causes([change(provenance=lambda number: nights[number >= 3], **metric)])
     assert cause.differences[0] == CAUSE
     assert "sees generic variable UCX_TLS: none -> tcp" in cause.differences[1:]
-    # What cannot slow the figure is no cause.
+    # What cannot slow the metric is no cause.
     (cause,) = causes([change(provenance=lambda number: nights[number >= 3], measures=("computing",), ranks=2)])
     assert not [line for line in cause.differences if line.startswith("may be")]
     # Messages slow no program of one rank.

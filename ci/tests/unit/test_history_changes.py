@@ -24,15 +24,15 @@ def with_shift(shift, since, nights=12, number=0, again=None, seed=7, **more):
     own[since:] += shift
     if more.get("kind") == BARE:
         own = 100 * np.exp(own / 100)
-    return made_series(own, 0.25, figure=f"shifted{number}", again=again, **more)
+    return made_series(own, 0.25, metric=f"shifted{number}", again=again, **more)
 
 
 def told(found):
-    return [(change.series.figure, change.at, change.worse, change.confirmed) for change in found]
+    return [(change.series.metric, change.at, change.worse, change.confirmed) for change in found]
 
 
 def test_a_change_is_proposed_in_its_first_night_after_three():
-    others = [replace(figure, points=figure.points[:4]) for figure in QUIET]
+    others = [replace(metric, points=metric.points[:4]) for metric in QUIET]
     found = standing([*others, with_shift(10, 3, 4)])
     assert told(found) == [("shifted0", 3, True, False)]
     assert found[0].size == pytest.approx(10, abs=2)
@@ -42,7 +42,7 @@ def test_a_change_is_proposed_in_its_first_night_after_three():
 
 def test_with_fewer_nights_or_one_check_alone_nothing_is_guessed():
     for nights in (1, 2, 3):
-        few = [replace(figure, points=figure.points[:nights]) for figure in QUIET]
+        few = [replace(metric, points=metric.points[:nights]) for metric in QUIET]
         assert standing([*few, with_shift(50, nights - 1, nights)]) == []
     assert standing([made_series([1.0, 1.3, 0.9, 4.0], None)]) == []
     assert standing([made_series([1.0, 1.3, 0.9, 4.0], 0.5)]) == []
@@ -73,7 +73,7 @@ def test_bare_is_worse_by_its_own_direction_and_in_percent(better, shift, worse)
 
 
 def test_a_change_that_is_too_small_to_be_worth_telling_is_not_told():
-    quiet = [made_series(list(0.01 * np.arange(12) % 0.03), 0.005, figure=f"{n}") for n in range(20)]
+    quiet = [made_series(list(0.01 * np.arange(12) % 0.03), 0.005, metric=f"{n}") for n in range(20)]
     small = made_series([0.0] * 8 + [1.5] * 4, 0.005)
     assert standing([*quiet, small]) == []
     assert told(standing([*quiet, replace(small, least=1.0)])) == [("rate", 8, True, False)]
@@ -94,13 +94,13 @@ START_UP = {
 def started():
     """Return these series."""
     return [
-        made_series(values, errors, figure=figure, unit="s", better="lower", least=least)
-        for figure, (values, errors, least) in START_UP.items()
+        made_series(values, errors, metric=metric, unit="s", better="lower", least=least)
+        for metric, (values, errors, least) in START_UP.items()
     ]
 
 
 def test_a_start_that_doubled_is_proposed_in_its_first_night():
-    assert told(standing(started())) == [(figure, 3, True, False) for figure in ("start", "start_several")]
+    assert told(standing(started())) == [(metric, 3, True, False) for metric in ("start", "start_several")]
 
 
 def test_a_night_of_few_rounds_proposes_less():
@@ -117,15 +117,15 @@ def test_a_confirmation_that_says_the_same_makes_it_an_alarm_and_one_that_does_n
     assert standing([*QUIET, with_shift(10, 11, again={11: -9.0})]) == []
 
 
-def test_what_is_run_again_because_of_another_figure_is_no_alarm():
-    again = [made_series([point.value for point in figure.points], 0.25, again={11: 9.0}) for figure in QUIET]
+def test_what_is_run_again_because_of_another_metric_is_no_alarm():
+    again = [made_series([point.value for point in metric.points], 0.25, again={11: 9.0}) for metric in QUIET]
     assert standing(again) == []
 
 
 def test_an_alarm_stands_as_long_as_its_level_does():
     confirmed = {8: 10.0}
     for nights in (9, 10, 12):
-        few = [replace(figure, points=figure.points[:nights]) for figure in QUIET]
+        few = [replace(metric, points=metric.points[:nights]) for metric in QUIET]
         found = standing([*few, with_shift(10, 8, nights, again=confirmed)])
         assert told(found) == [("shifted0", 8, True, True)]
     # One night that was off, and no more.
@@ -145,7 +145,7 @@ def test_a_return_to_the_old_level_is_a_change_of_its_own():
 
 def test_a_second_step_is_compared_with_the_level_that_the_first_began():
     values = [0.3, -0.2, 0.4, 0.1, 10.2, 9.8, 10.1, 9.9, 0.2, 0.1, -0.3, 0.1]
-    few = [replace(figure, points=figure.points[:9]) for figure in QUIET]
+    few = [replace(metric, points=metric.points[:9]) for metric in QUIET]
     _, second = standing([*few, made_series([*values[:8], 20.1], 0.25, again={4: 10.0})])
     assert (second.at, second.since, second.worse, second.confirmed) == (8, 4, True, False)
     assert (second.before, second.after) == (pytest.approx(10, abs=0.1), 20.1)
@@ -180,30 +180,30 @@ def some(shifts, seed, kind="overhead"):
     ]
 
 
-def scaled(figure, factor, least=None):
+def scaled(metric, factor, least=None):
     points = tuple(
-        replace(point, value=factor * point.value, error=abs(factor) * point.error) for point in figure.points
+        replace(point, value=factor * point.value, error=abs(factor) * point.error) for point in metric.points
     )
-    return replace(figure, points=points, least=abs(factor) * figure.least if least is None else least)
+    return replace(metric, points=points, least=abs(factor) * metric.least if least is None else least)
 
 
 @settings(max_examples=15)
 @given(SHIFTS, st.integers(0, 50), st.sampled_from([1e-6, 0.3, 1024.0]))
 def test_units_do_not_matter(shifts, seed, factor):
     found = standing(some(shifts, seed))
-    other = standing([scaled(figure, factor) for figure in some(shifts, seed)])
+    other = standing([scaled(metric, factor) for metric in some(shifts, seed)])
     assert told(other) == told(found)
     assert [change.size for change in other] == pytest.approx([factor * change.size for change in found])
     bare = some(shifts, seed, BARE)
-    assert told(standing([scaled(figure, factor, figure.least) for figure in bare])) == told(standing(bare))
+    assert told(standing([scaled(metric, factor, metric.least) for metric in bare])) == told(standing(bare))
 
 
 @settings(max_examples=15)
 @given(SHIFTS, st.integers(0, 50))
 def test_the_other_sign_is_the_mirror_image(shifts, seed):
     found = standing(some(shifts, seed))
-    mirrored = standing([scaled(figure, -1) for figure in some(shifts, seed)])
-    assert told(mirrored) == [(figure, at, not worse, confirmed) for figure, at, worse, confirmed in told(found)]
+    mirrored = standing([scaled(metric, -1) for metric in some(shifts, seed)])
+    assert told(mirrored) == [(metric, at, not worse, confirmed) for metric, at, worse, confirmed in told(found)]
 
 
 @settings(max_examples=15)
@@ -216,7 +216,7 @@ def test_the_order_of_the_series_does_not_matter(shifts, seed, order):
 @settings(max_examples=15)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=20), st.integers(1, 30))
 def test_a_constant_series_never_alarms(values, nights):
-    constant = [made_series([value] * nights, None, figure=f"{n}") for n, value in enumerate(values)]
+    constant = [made_series([value] * nights, None, metric=f"{n}") for n, value in enumerate(values)]
     assert standing(constant) == []
     assert standing([*QUIET, *constant]) == []
 

@@ -15,12 +15,12 @@ from made_nights import DAY, NOON, confirming, raw, row, session
 
 def of(sessions, kind=OVERHEAD):
     """Return the only series of a kind that there is."""
-    (found,) = [figure for figure in series(nights(sessions)) if figure.kind == kind]
+    (found,) = [metric for metric in series(nights(sessions)) if metric.kind == kind]
     return found
 
 
-def values(figure):
-    return [point.value for point in figure.points]
+def values(metric):
+    return [point.value for point in metric.points]
 
 
 def test_a_retry_in_the_same_night_replaces():
@@ -62,11 +62,11 @@ def test_what_somebody_runs_between_nights_is_shown_and_makes_no_series():
     larger = raw(row(overhead=2.0), expected={"ranks": 2, "amount": 10})
     found = nights([*every[:2], session(larger, began=NOON + 2 * DAY - 60, nightly=""), every[2]])
     assert [night.is_nightly for night in found] == [True, True, False, True]
-    (figure,) = [figure for figure in series(found) if figure.kind == OVERHEAD]
-    assert (values(figure), figure.earlier) == ([1.0, 1.2, 8.0], ())
+    (metric,) = [metric for metric in series(found) if metric.kind == OVERHEAD]
+    assert (values(metric), metric.earlier) == ([1.0, 1.2, 8.0], ())
     # The same where it comes last: the page shows it, and what stands still stands.
     found = nights([*every, session(larger, began=NOON + 3 * DAY, nightly="")])
-    assert values(next(figure for figure in series(found) if figure.kind == OVERHEAD)) == [1.0, 1.2, 8.0]
+    assert values(next(metric for metric in series(found) if metric.kind == OVERHEAD)) == [1.0, 1.2, 8.0]
     assert (found[-1].is_nightly, found[-1].cases[0].expected["amount"]) == (False, 10)
 
 
@@ -80,8 +80,8 @@ def test_a_confirmation_counts_and_what_it_confirms_is_kept():
     first = session(raw(row(overhead=7.0, bare=11.0)))
     (night,) = found = nights([first, confirming(raw(row(overhead=3.0, bare=12.0)))])
     assert night.confirmed == {night.cases[0].key}
-    for figure, value, before in zip(series(found), (3.0, 12.0), (7.0, 11.0)):
-        (point,) = figure.points
+    for metric, value, before in zip(series(found), (3.0, 12.0), (7.0, 11.0)):
+        (point,) = metric.points
         assert (point.value, point.unconfirmed, point.confirmation) == (value, before, True)
     (night,) = nights([first])
     assert night.confirmed == frozenset()
@@ -119,7 +119,7 @@ def test_where_one_of_two_is_confirmed_bare_is_of_that_one():
 def test_axes_nodes_partitions_and_environments_are_series_of_their_own():
     others = [{}, {"axes": " %size=2"}, {"nodes": 2}, {"partition": "two"}, {"environ": "gnu"}, {"name": "Other"}]
     cases = [raw(row(), **other) for other in others]
-    assert len([figure for figure in series(nights([session(*cases)])) if figure.kind == OVERHEAD]) == len(others)
+    assert len([metric for metric in series(nights([session(*cases)])) if metric.kind == OVERHEAD]) == len(others)
 
 
 def test_axes_in_another_order_are_the_same_case_and_series():
@@ -211,7 +211,7 @@ def test_what_was_changed_on_purpose_breaks_all_series_even_those_not_measured_t
     often, seldom = raw(row()), raw(row(), name="Seldom")
     sessions = [night(0, often, seldom), night(1, often, changed="a new image"), night(2, often, seldom)]
     assert nights(sessions)[1].changed == "a new image"
-    found = {figure.application: figure for figure in series(nights(sessions)) if figure.kind == OVERHEAD}
+    found = {metric.application: metric for metric in series(nights(sessions)) if metric.kind == OVERHEAD}
     assert [len(found["Fine"].earlier), len(found["Fine"].points)] == [1, 2]
     assert [len(found["Seldom"].earlier), len(found["Seldom"].points)] == [1, 1]
 
@@ -241,7 +241,7 @@ def test_emulated_processors_have_no_series():
 
 def test_a_duet_of_an_earlier_night_is_still_one():
     sessions = [session(raw(row(duet=True)), began=NOON + DAY * number) for number in range(2)]
-    assert [figure.kind for figure in series(nights(sessions))] == [OVERHEAD]
+    assert [metric.kind for metric in series(nights(sessions))] == [OVERHEAD]
     assert len(of(sessions).points) == 2
 
 
@@ -252,7 +252,7 @@ def test_bare_has_the_provenance_of_the_bare_side():
     assert of(sessions, BARE).points[0].provenance == {"host": "n1", "mpi": {"baseline": ["a"]}}
 
 
-def test_a_series_knows_what_its_figure_measures_and_what_bare_saw():
+def test_a_series_knows_what_its_metric_measures_and_what_bare_saw():
     """By these the likely causes of a change are chosen; nights before the last keep them too."""
     provenance = {"sees": {"bare": {"libc": "a"}, "generic": {"libc": "b"}}}
     case = raw(row(measures=["network"]), provenance=provenance)

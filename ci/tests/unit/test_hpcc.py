@@ -2,12 +2,12 @@
 
 import pytest
 from hpcc import HPCC
-from saved import figures, problems
+from saved import metrics, problems
 
 
 def test_every_component_is_read():
-    found = figures(HPCC, "hpcc/passing", ranks=2)
-    assert set(found) == {figure.name for figure in HPCC.figures}
+    found = metrics(HPCC, "hpcc/passing", ranks=2)
+    assert set(found) == {metric.name for metric in HPCC.metrics}
     assert found["HPL"] == pytest.approx(0.021033)
     assert found["SingleSTREAM_Triad"] == pytest.approx(37.4434)
     assert found["RandomRingLatency"] == pytest.approx(0.411766)

@@ -3,13 +3,13 @@
 from argparse import Namespace
 
 import pytest
-from containercheck.node.outputs.reading import read_answer, read_figure
+from containercheck.node.outputs.reading import read_answer, read_metric
 from hpcg import HPCG
-from saved import OUTPUTS, build, changed, figures, problems
+from saved import OUTPUTS, build, changed, metrics, problems
 
 
-def test_the_figures_of_a_run():
-    found = figures(HPCG, "hpcg/passing", ranks=2)
+def test_the_metrics_of_a_run():
+    found = metrics(HPCG, "hpcg/passing", ranks=2)
     assert set(found) == {"HPCG", "bandwidth"}
     # Its own arithmetic: some 7.6 bytes are moved for each operation.
     assert found["bandwidth"] / found["HPCG"] == pytest.approx(7.65, rel=0.05)
@@ -30,18 +30,18 @@ def test_singletons_are_told():
     assert "ran with 1 ranks instead of 2" in problem
 
 
-def test_a_result_that_is_not_valid_is_no_figure(tmp_path):
+def test_a_result_that_is_not_valid_is_no_metric(tmp_path):
     """Made from a passing one, in the words of HPCG's source, ReportResults.cpp."""
     rating = "HPCG result is VALID with a GFLOP/s rating of="
     found = problems(HPCG, changed("hpcg/passing", tmp_path, rating, "HPCG result is=INVALID. "), ranks=2)
-    assert any(problem.startswith("round 1, baseline: figure HPCG not found") for problem in found), found
+    assert any(problem.startswith("round 1, baseline: metric HPCG not found") for problem in found), found
 
 
 def test_the_problem_of_the_document_has_the_rates_of_its_kernels():
-    check = Namespace(ranks="all", figures=[])
+    check = Namespace(ranks="all", metrics=[])
     HPCG.add_kernels(check)
-    found = {figure.name: read_figure(figure, OUTPUTS / "hpcg" / "passing") for figure in check.figures}
+    found = {metric.name: read_metric(metric, OUTPUTS / "hpcg" / "passing") for metric in check.metrics}
     assert found == {"DDOT": 0.831759, "WAXPBY": 3.56196, "SpMV": 1.44062, "MG": 1.28408}
-    check = Namespace(ranks="plain", figures=[])
+    check = Namespace(ranks="plain", metrics=[])
     HPCG.add_kernels(check)
-    assert check.figures == []
+    assert check.metrics == []

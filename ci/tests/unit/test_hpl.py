@@ -3,11 +3,11 @@
 import pytest
 from containercheck.site.layout import Layout
 from hpl import HPL
-from saved import figures, problems
+from saved import metrics, problems
 
 
 def test_the_median_of_the_solutions_counts():
-    assert figures(HPL, "hpl/passing", ranks=2) == pytest.approx({"HPL": 20.245})
+    assert metrics(HPL, "hpl/passing", ranks=2) == pytest.approx({"HPL": 20.245})
 
 
 def test_a_residual_above_the_threshold_is_a_wrong_answer():

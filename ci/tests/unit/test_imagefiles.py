@@ -8,7 +8,7 @@ import sys
 import pytest
 from conftest import REPOSITORY
 from imagefiles import ImageFiles
-from saved import figures, problems
+from saved import metrics, problems
 
 PROGRAM = REPOSITORY / "checks" / "src" / "imagefiles" / "imagefiles.py"
 #: A container of sorts: a helper has worked, and is there until it is told to end; the program does its work.
@@ -24,7 +24,7 @@ sys.exit(program.returncode)
 
 
 def test_both_states_of_the_cache_are_told_apart():
-    assert figures(ImageFiles, "imagefiles/passing", ranks=1) == {
+    assert metrics(ImageFiles, "imagefiles/passing", ranks=1) == {
         "stat_cold": 0.116453,
         "read_cold": 0.171762,
         "import_cold": 0.194657,
@@ -37,7 +37,7 @@ def test_both_states_of_the_cache_are_told_apart():
 
 def test_files_that_are_not_there_are_no_result():
     """The program then says why on its standard error, and nothing else."""
-    assert any("figure stat_cold not found" in problem for problem in problems(ImageFiles, "imagefiles/failing", 1))
+    assert any("metric stat_cold not found" in problem for problem in problems(ImageFiles, "imagefiles/failing", 1))
 
 
 @pytest.fixture(scope="module")

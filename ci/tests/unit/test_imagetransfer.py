@@ -1,4 +1,4 @@
-"""The way of an image: the figures of its steps, and what is missing; the way itself is a session's."""
+"""The way of an image: the metrics of its steps, and what is missing; the way itself is a session's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node.outputs.reading import read_figure
+from containercheck.node.outputs.reading import read_metric
 from imagetransfer import SIZES, STEPS, ImageTransfer
 
 PATH = REPOSITORY / "checks" / "src" / "imagetransfer" / "imagetransfer.py"
@@ -45,8 +45,8 @@ def test_a_registry_that_does_not_start_is_an_error(tmp_path):
         pass
 
 
-def test_the_figures_are_read_from_what_it_prints(tmp_path):
+def test_the_metrics_are_read_from_what_it_prints(tmp_path):
     lines = [f"seconds {step} 1.5" for step in STEPS] + [f"bytes {name} 12" for name in SIZES]
     (tmp_path / "out").write_text("\n".join(lines) + "\n")
-    values = [read_figure(figure, tmp_path) for figure in ImageTransfer.figures]
+    values = [read_metric(metric, tmp_path) for metric in ImageTransfer.metrics]
     assert values == [1.5] * len(STEPS) + [12.0] * len(SIZES)

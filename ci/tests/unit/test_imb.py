@@ -20,25 +20,25 @@ from containercheck.site import hosts
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, host
 from imb import ALL_SIZES, IMB
-from saved import figures, problems
+from saved import metrics, problems
 
 REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 
 
-def test_the_figures_of_a_run():
-    found = figures(IMB, "imb/passing", ranks=2)
-    assert set(found) == {figure.name for figure in IMB.figures}
+def test_the_metrics_of_a_run():
+    found = metrics(IMB, "imb/passing", ranks=2)
+    assert set(found) == {metric.name for metric in IMB.metrics}
     assert found["allreduce_8B"] == pytest.approx(0.57)
     assert found["latency_8B"] == pytest.approx(0.16)
     assert found["bandwidth_peak"] >= max(found[name] for name in found if name.startswith("bandwidth_"))
 
 
-def test_all_sizes_are_figures_of_messages_and_of_reductions_and_each_is_a_curve():
+def test_all_sizes_are_metrics_of_messages_and_of_reductions_and_each_is_a_curve():
     """Saved from a run of the full axes: of PingPong and Allreduce, a table each with the same first column."""
-    check = SimpleNamespace(sizes="all", figures=IMB.figures, answers=IMB.answers, rank_count=IMB.rank_count)
+    check = SimpleNamespace(sizes="all", metrics=IMB.metrics, answers=IMB.answers, rank_count=IMB.rank_count)
     inspect.unwrap(IMB.measure_all_sizes)(check)
-    found = figures(check, "imb/all_sizes", ranks=2)
-    assert set(found) == {figure.name for figure in check.figures}
+    found = metrics(check, "imb/all_sizes", ranks=2)
+    assert set(found) == {metric.name for metric in check.metrics}
     assert {f"allreduce_{size}B" for size in ALL_SIZES if size >= 4} <= set(found)
     assert (found["allreduce_8B"], found["latency_8B"]) == (5.65, 120.55)
     assert found["allreduce_4194304B"] == 31755.53

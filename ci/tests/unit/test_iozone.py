@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from containercheck import skip_unless
 from iozone import MODES, IOzone, report
-from saved import figures, problems
+from saved import metrics, problems
 
 
 def check(mode):
@@ -15,15 +15,15 @@ def check(mode):
         "Check",
         (),
         {
-            "figures": [report(title) for title in MODES[mode][1]],
+            "metrics": [report(title) for title in MODES[mode][1]],
             "answers": IOzone.answers,
             "rank_count": None,
         },
     )
 
 
-def test_the_figures_of_the_seed():
-    assert figures(check("random_strided"), "iozone/passing", ranks=1) == {
+def test_the_metrics_of_the_seed():
+    assert metrics(check("random_strided"), "iozone/passing", ranks=1) == {
         "writer": 1321823,
         "re-writer": 2434835,
         "random_read": 1244310,
@@ -34,13 +34,13 @@ def test_the_figures_of_the_seed():
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "random_strided"])
 def test_every_mode_reports_what_it_is_asked_for(mode):
-    found = figures(check(mode), f"iozone/{mode}", ranks=1)
+    found = metrics(check(mode), f"iozone/{mode}", ranks=1)
     assert len(found) == 4
     assert all(value > 0 for value in found.values())
 
 
 def test_a_mode_with_mixed_up_reports_is_read_from_the_table():
-    found = figures(check("positioned"), "iozone/positioned", ranks=1)
+    found = metrics(check("positioned"), "iozone/positioned", ranks=1)
     assert found == {"pwrite": 3656565, "re-pwrite": 3031837, "pread": 1604772, "re-pread": 1942616}
 
 

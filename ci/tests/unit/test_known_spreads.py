@@ -1,4 +1,4 @@
-"""Where the known spread of a figure comes from: nights, the other variant, the check, a default."""
+"""Where the known spread of a metric comes from: nights, the other variant, the check, a default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.history import spreads
 from containercheck.node.stats.pairs import INCONCLUSIVE, Pairs, Prior
 from containercheck.verdict import known_spreads
@@ -18,8 +18,8 @@ from paired import load
 from reframe.core.exceptions import ReframeError
 
 NAME = "Fine %variant=generic %num_nodes=1"
-RATE = Figure("rate", r"(\S+)", "x", spread=4.0)
-START = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=0.5)
+RATE = Metric("rate", r"(\S+)", "x", spread=4.0)
+START = Metric("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=0.5)
 
 
 def rounds(spread, count, seed):
@@ -80,7 +80,7 @@ def test_nights_that_compare_runtimes_and_bare_runs_say_nothing():
     assert spreads.from_nights(nights(*bare)) == {}
 
 
-def test_a_figure_that_is_always_the_same_has_a_least_spread():
+def test_a_metric_that_is_always_the_same_has_a_least_spread():
     told = spreads.from_nights(nights(*(case(0.0, 5, seed) for seed in range(5))))["here:one"][NAME]["rate"]
     assert told["spread"] == pytest.approx(spreads.MARGIN * spreads.LEAST_PART * 5.0)
 
@@ -140,19 +140,19 @@ def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
 
 def test_the_order_of_what_is_known():
     told = {"rate": known_spreads.KnownSpread(Prior(2.5, "12 nights"), "%")}
-    assert known_spreads.figure_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
-    assert known_spreads.figure_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
+    assert known_spreads.metric_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
+    assert known_spreads.metric_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
     # What was compared otherwise then has another unit.
-    assert known_spreads.figure_priors([RATE], {"rate": known_spreads.KnownSpread(Prior(0.1, "12 nights"), "s")}) == {
+    assert known_spreads.metric_priors([RATE], {"rate": known_spreads.KnownSpread(Prior(0.1, "12 nights"), "s")}) == {
         "rate": Prior(4.0, "the check")
     }
-    unknown = Figure("rate", r"(\S+)", "x")
-    assert known_spreads.figure_priors([unknown, START], {}) == {
+    unknown = Metric("rate", r"(\S+)", "x")
+    assert known_spreads.metric_priors([unknown, START], {}) == {
         "rate": Prior(known_spreads.UNKNOWN_SPREAD, "default"),
         "start": Prior(0.25, "default"),
     }
-    exact = Figure("memory", r"(\S+)", "MB", compare="difference", tolerance=0.0)
-    assert known_spreads.figure_priors([exact], {}) == {}
+    exact = Metric("memory", r"(\S+)", "MB", compare="difference", tolerance=0.0)
+    assert known_spreads.metric_priors([exact], {}) == {}
 
 
 def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
@@ -167,10 +167,10 @@ def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
 
 
 def test_the_rounds_that_a_check_is_expected_to_need():
-    quiet, noisy = (Figure(f"rate{spread}", r"(\S+)", "x", spread=spread) for spread in (1.0, 12.0))
+    quiet, noisy = (Metric(f"rate{spread}", r"(\S+)", "x", spread=spread) for spread in (1.0, 12.0))
     assert known_spreads.rounds_expected([quiet], 5.0, {}) == 2
     assert known_spreads.rounds_expected([quiet, noisy], 5.0, {}) > 20
-    assert known_spreads.rounds_expected([Figure("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
+    assert known_spreads.rounds_expected([Metric("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
     assert (
         known_spreads.rounds_expected(
             [noisy], 5.0, {"rate12.0": known_spreads.KnownSpread(Prior(1.0, "9 nights"), "%")}

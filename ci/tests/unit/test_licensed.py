@@ -12,15 +12,15 @@ from dataclasses import replace
 import pytest
 from alya import Alya
 from alya_output import convergence
-from containercheck import SITES, Answer, Figure
-from containercheck.node.outputs.reading import UnreadableError, read_answer, read_figure
+from containercheck import SITES, Answer, Metric
+from containercheck.node.outputs.reading import UnreadableError, read_answer, read_metric
 from containercheck.site.extras import Software
 from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable, licensed
 from reframe.core.exceptions import ReframeError
 
 RANKS = Answer("ranks", SITES)
-LUPS = Figure("LUPS", SITES, "LUPS", scaling="strong")
+LUPS = Metric("LUPS", SITES, "LUPS", scaling="strong")
 ENERGY = Answer("answer", SITES, rtol=1e-6)
 PATTERNS = {"LUPS": r"^rate (\S+)", "ranks": r"^ranks (\d+)"}
 
@@ -68,13 +68,13 @@ def test_patterns_are_filled_in_and_an_answer_without_one_is_left_out():
 
 
 def test_a_pattern_that_a_check_has_is_its_own_unless_the_site_gives_another():
-    known = Figure("assembly", r"^a (\S+)", "s")
+    known = Metric("assembly", r"^a (\S+)", "s")
     (found,), _, _ = licensed.filled_in("PACE3D", site(patterns={"ranks": r"(\d)"}), [known], [], RANKS)
     assert found == known
 
 
 @pytest.mark.parametrize("lacking", ["LUPS", "ranks"])
-def test_a_figure_or_a_rank_count_without_a_pattern_is_an_error(lacking):
+def test_a_metric_or_a_rank_count_without_a_pattern_is_an_error(lacking):
     given = {name: pattern for name, pattern in PATTERNS.items() if name != lacking}
     with pytest.raises(Misconfigured, match=rf"^no pattern of {lacking}: only a site knows what PACE3D prints: site "):
         licensed.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
@@ -95,8 +95,8 @@ def test_a_check_that_knows_its_own_takes_no_options_and_no_patterns(facts):
 
 def test_no_output_has_what_only_a_site_knows(tmp_path):
     (tmp_path / "out").write_text("\n0\nrate 1\n")
-    with pytest.raises(UnreadableError, match="figure LUPS not found"):
-        read_figure(LUPS, tmp_path)
+    with pytest.raises(UnreadableError, match="metric LUPS not found"):
+        read_metric(LUPS, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["directory", "file"])
@@ -115,7 +115,7 @@ def test_an_input_is_put_into_the_working_directory(tmp_path, kind):
 
 def test_assembly_and_solver_are_the_means_of_all_steps(tmp_path):
     (tmp_path / "out").write_text(convergence(20))
-    assert {figure.name: read_figure(figure, tmp_path) for figure in Alya.figures} == pytest.approx(
+    assert {metric.name: read_metric(metric, tmp_path) for metric in Alya.metrics} == pytest.approx(
         {"assembly": 1.105, "solver": 0.605, "step": 1.71}
     )
     assert read_answer(Alya.answers[0], tmp_path) == 20
@@ -125,5 +125,5 @@ def test_a_convergence_file_of_a_run_that_ended_early_has_fewer_steps(tmp_path):
     (tmp_path / "out").write_text(convergence(3))
     assert read_answer(Alya.answers[0], tmp_path) == 3
     (tmp_path / "out").write_text(convergence(0))
-    with pytest.raises(UnreadableError, match="figure assembly not found"):
-        read_figure(Alya.figures[0], tmp_path)
+    with pytest.raises(UnreadableError, match="metric assembly not found"):
+        read_metric(Alya.metrics[0], tmp_path)

@@ -31,7 +31,7 @@ class Named(ContainerCheck):
     num_nodes = parameter([1])
     place = parameter(range(20))
     recipe = "startup"
-    only_runs = True
+    smoke_test = True
     {declared}
 
     @run_after("init")

@@ -13,7 +13,7 @@ from containercheck import side_by_side
 from containercheck.application import declare
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.reading import read_figure
+from containercheck.node.outputs.reading import read_metric
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
@@ -105,7 +105,7 @@ def test_the_rank_that_waits_has_its_time_in_mpi(tmp_path, family, compiler, nam
     assert float(barrier[2]) == pytest.approx((first + second) / 2, rel=0.1, abs=0.1) and barrier[4] == "1"
     waiting = next(line for line in lines if line.startswith("rank 1:"))
     assert float(waiting.split()[2]) == pytest.approx(second, rel=0.1, abs=0.1)
-    values = {figure.name: read_figure(figure, tmp_path) for figure in declare.mpi_times_figures([])}
+    values = {metric.name: read_metric(metric, tmp_path) for metric in declare.mpi_times_metrics([])}
     share = 100 * (first + second) / (first_all + second_all)
     assert values["mpi_share"] == pytest.approx(share, abs=20) and values["mpi_seconds"] > 0
 
@@ -161,7 +161,7 @@ def test_another_tool_that_is_preloaded_after_it_still_gets_the_calls(tmp_path, 
     assert any(line.startswith("function MPI_Barrier") for line in lines)
 
 
-def test_programs_beside_each_other_have_a_file_and_figures_each():
+def test_programs_beside_each_other_have_a_file_and_metrics_each():
     """Before DLB, which hands no call on to who comes after it."""
     site = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
     beside = tuple(replace(program, environment={"LD_PRELOAD": "./dlb.so"}) for program in side_by_side([(1, 1)] * 2))
@@ -171,6 +171,6 @@ def test_programs_beside_each_other_have_a_file_and_figures_each():
         (line,) = (line for line in lines if line.startswith(f"beside {name}"))
         assert " LD_PRELOAD=$PWD/mpitimes.so:./dlb.so " in line
         assert f" CONTAINERCHECK_MPI_TIMES=$PWD/mpi-times-{name}.txt ./x" in line
-    figures = declare.mpi_times_figures(["program1", "program2"])
-    assert [figure.name for figure in figures[:1] + figures[3:4]] == ["mpi_seconds_program1", "mpi_seconds_program2"]
-    assert {figure.file for figure in figures} == {"mpi-times-program1.txt", "mpi-times-program2.txt"}
+    metrics = declare.mpi_times_metrics(["program1", "program2"])
+    assert [metric.name for metric in metrics[:1] + metrics[3:4]] == ["mpi_seconds_program1", "mpi_seconds_program2"]
+    assert {metric.file for metric in metrics} == {"mpi-times-program1.txt", "mpi-times-program2.txt"}

@@ -2,12 +2,12 @@
 
 from containercheck.node.outputs.reading import read_answer
 from muelu import MueLu
-from saved import OUTPUTS, build, changed, figures, problems
+from saved import OUTPUTS, build, changed, metrics, problems
 
 
-def test_figures_and_answers_are_read():
+def test_metrics_and_answers_are_read():
     """Saved from two ranks and a cube of 80 points."""
-    assert set(figures(MueLu, "muelu/passing", ranks=2)) == {"seconds_setup", "seconds_solve"}
+    assert set(metrics(MueLu, "muelu/passing", ranks=2)) == {"seconds_setup", "seconds_solve"}
     found = {answer.name: read_answer(answer, OUTPUTS / "muelu" / "passing") for answer in MueLu.answers}
     assert found["unknowns"] == 80**3
     # Multigrid: without it there would be some 200.

@@ -41,9 +41,9 @@ def test_checks_that_belong_to_the_full_axes_are_left_out():
 
 
 def rows_of(**verdicts):
-    """Return rows, by figure with its verdict."""
+    """Return rows, by metric with its verdict."""
     common = {"accepted": (None, 5.0), "overhead_unit": "%", "overhead": 1.0, "rounds": 8, "spread": 2.0}
-    return [Row(figure, verdict=verdict, **common) for figure, verdict in verdicts.items()]
+    return [Row(metric, verdict=verdict, **common) for metric, verdict in verdicts.items()]
 
 
 def read_one(result, **facts):

@@ -3,7 +3,7 @@
 import pytest
 from containercheck.node.outputs.reading import read_answer
 from openfoam import OpenFOAM
-from saved import OUTPUTS, figures, problems
+from saved import OUTPUTS, metrics, problems
 
 
 def test_phases_and_coefficients_are_read():
@@ -13,7 +13,7 @@ def test_phases_and_coefficients_are_read():
         "seconds_solve": 1.163,
         "solver": pytest.approx(0.62),
     }
-    assert figures(OpenFOAM, "openfoam/passing", ranks=2) == expected
+    assert metrics(OpenFOAM, "openfoam/passing", ranks=2) == expected
     answers = {answer.name: read_answer(answer, OUTPUTS / "openfoam/passing") for answer in OpenFOAM.answers}
     assert answers["cells"] == 7990
     assert answers["iterations"] == 50

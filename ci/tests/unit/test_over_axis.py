@@ -16,7 +16,7 @@ def drawn(*raw):
     return list(over_axis.over_axes("Code, compute", cases(*raw)))
 
 
-def test_a_figure_over_numbers_is_a_curve_for_each_side():
+def test_a_metric_over_numbers_is_a_curve_for_each_side():
     raw = [made.case(axes=f" %ranks={ranks}", rows=[made.row(bare=100.0 * ranks)]) for ranks in (1, 2, 8)]
     (chart,) = drawn(*raw)
     assert chart.title == "Code, compute: rate over ranks"
@@ -34,7 +34,7 @@ def test_bare_is_that_of_most_rounds_and_not_a_run_at_another_time():
     assert "bare: 7 at 64 to 7 at 256" in chart.description
 
 
-def test_a_figure_over_names_has_them_in_their_order():
+def test_a_metric_over_names_has_them_in_their_order():
     raw = [made.case(axes=f" %use_case={name}", rows=[made.row()]) for name in ("two", "one", "five")]
     (chart,) = drawn(*raw)
     assert {row[1] for row in chart.table.rows} == {"two", "one", "five"} and len(chart.table.rows) == 6
@@ -45,7 +45,7 @@ def test_cases_that_differ_in_another_axis_are_not_mixed():
     assert drawn(*raw) == []
 
 
-def test_figures_at_many_sizes_are_a_curve_over_bytes_and_few_are_none():
+def test_metrics_at_many_sizes_are_a_curve_over_bytes_and_few_are_none():
     rows = [made.row(f"bandwidth_{size}KiB") for size in (8, 64, 512, 4096)]
     (chart,) = drawn(made.case(rows=rows))
     assert chart.title == "Code, compute: bandwidth over the size of a message"
@@ -66,7 +66,7 @@ def test_published_values_are_hollow_and_have_their_machine():
 
 
 def test_overheads_and_references_of_ours_are_no_published_values():
-    names = {(value.partition, value.figure) for value in published.of("IMB")}
+    names = {(value.partition, value.metric) for value in published.of("IMB")}
     assert ("volta:compute", "bandwidth_peak") in names
     assert not any(partition.startswith("virtual") or name.endswith("_overhead") for partition, name in names)
     assert published.of("Nothing") == ()
@@ -80,7 +80,7 @@ def test_a_positive_number_stands_for_itself(value, numeric):
 def on(value, ranks, threads=1, nodes=1, axis="ranks", amount=1000.0, application="Code", **facts):
     """Return a case with a value of an axis, and the layout and work that it came to."""
     expected = {"ranks": ranks * nodes, "threads": threads, "amount": amount}
-    rows = [made.row(facts.pop("figure", "rate"))]
+    rows = [made.row(facts.pop("metric", "rate"))]
     return made.case(application, nodes=nodes, axes=f" %{axis}={value}", rows=rows, expected=expected, **facts)
 
 
@@ -146,7 +146,7 @@ def test_published_mixes_stand_at_the_cores_of_their_machine():
     """Lenox has 28 cores a node, by its file in config/."""
     size = " %size=C"
     raw = [
-        on(ranks, count, 8 // count, nodes=4, application="BTMZ", figure="seconds")
+        on(ranks, count, 8 // count, nodes=4, application="BTMZ", metric="seconds")
         for ranks, count in (("all", 8), ("1", 1), ("2", 2))
     ]
     for case in raw:
@@ -160,13 +160,13 @@ def test_published_mixes_stand_at_the_cores_of_their_machine():
 
 def test_published_values_of_other_nodes_or_another_class_are_not_drawn():
     for nodes, size in ((1, "C"), (4, "B")):
-        raw = [on(ranks, ranks, nodes=nodes, application="BTMZ", figure="seconds") for ranks in (1, 2)]
+        raw = [on(ranks, ranks, nodes=nodes, application="BTMZ", metric="seconds") for ranks in (1, 2)]
         for case in raw:
             case["display_name"] += f" %size={size}"
         assert not any("published" in row[0] for chart in drawn(*raw) for row in chart.table.rows)
 
 
-def test_a_figure_that_scales_has_speed_up_and_efficiency_over_cores():
+def test_a_metric_that_scales_has_speed_up_and_efficiency_over_cores():
     """As D12.6 figures 8.9 and 8.10, from cases with fewer ranks."""
     raw = [on(ranks, ranks) for ranks in (1, 2, 8)]
     for case, seconds in zip(raw, (80.0, 40.0, 20.0)):

@@ -52,13 +52,13 @@ def part(root, name):
 
 def moved(found):
     """Return the change of one overhead in the fourth of five nights."""
-    (figure,) = [
-        figure
-        for figure in series(found)
-        if (figure.kind, figure.application, figure.variant, figure.nodes, figure.figure)
-        == (OVERHEAD, "PingPong", "generic", 2, "figure_1")
+    (metric,) = [
+        metric
+        for metric in series(found)
+        if (metric.kind, metric.application, metric.variant, metric.nodes, metric.metric)
+        == (OVERHEAD, "PingPong", "generic", 2, "metric_1")
     ]
-    return Change(figure, 3, 3.0, 15.0, 12.0, 1e-6, True, True)
+    return Change(metric, 3, 3.0, 15.0, 12.0, 1e-6, True, True)
 
 
 def odd():
@@ -123,13 +123,13 @@ def test_every_plot_says_what_it_shows_and_has_its_data_as_a_table(shown):
     known = {element.get("id"): element for element in root.iter() if element.get("id")}
     drawings = [element for element in root.iter("figure") if element.find(f".//{SVG}svg") is not None]
     assert len(drawings) == len(list(root.iter(f"{SVG}svg"))) > 20
-    for figure in drawings:
-        svg = figure.find(f".//{SVG}svg")
+    for metric in drawings:
+        svg = metric.find(f".//{SVG}svg")
         assert svg.get("role") == "img"
         title, description = (known[name] for name in svg.get("aria-labelledby").split())
         assert (title.tag, description.tag) == (f"{SVG}title", f"{SVG}desc")
         assert min(len(text(title)), len(text(description))) > 10
-        assert len(list(figure.find("details/div/table/tbody"))) > 0
+        assert len(list(metric.find("details/div/table/tbody"))) > 0
 
 
 def test_tables_can_be_read_aloud(shown):
@@ -201,7 +201,7 @@ def test_what_explains_a_failure_is_seen_before_it_is_opened():
 
 def test_a_cause_with_its_proof_is_on_the_page():
     """The cause in the line of the case; where the time went, the proof and the remedy in its message."""
-    figure = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
+    metric = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
     cause = {
         "rule": "interface",
         "about": "of messages",
@@ -210,7 +210,7 @@ def test_a_cause_with_its_proof_is_on_the_page():
         "source": "D12.6 4.4.3",
         "kinds": ["network"],
         "experiment": {"kind": "bind", "value": "/etc/openmpi"},
-        "result": {"name": "remedy1", "failed": "", "took_effect": True, "figures": {"rate": figure}},
+        "result": {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": metric}},
     }
     went = "where the time went: of 34 % that a run takes longer, 31 waiting, 2 in the kernel, 1 computing"
     reason = "\n".join(["rate is 34 % worse than bare", went, *explanation.lines([cause])])
@@ -276,7 +276,7 @@ def test_what_is_open_or_skipped_is_told_with_what_it_takes_or_why(shown):
     assert f"{LEFT} (1 case: Odd integrated, 1 node)" in part(root, "open")
 
 
-def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_figures():
+def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_metrics():
     rows = [made.row("HPL"), made.opened("slower", "DGEMM", overhead=75.0, above=2, rounds=2)]
     cases = [
         made.case("Noisy", rows=[made.opened("noisy")]),
@@ -293,7 +293,7 @@ def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_figures():
     slow = "TOO SLOW, not yet certain: HPCC generic, 1 node(s): DGEMM +75 %, above 10 % in 2 of 2 rounds"
     fast = "QUESTION: Half generic, 1 node(s): rate is 87 % better than bare: does it compute the same?"
     assert failed.index(slow) < failed.index(fast) < failed.index("Bad generic")
-    assert "Of its figures: 1 of 2 fail, 1 pass." in failed
+    assert "Of its metrics: 1 of 2 fail, 1 pass." in failed
     assert "▲ too slow? HPCC generic, 1 node, cluster:compute, 1 of 2 pass, 1 open: DGEMM: too slow" in opened
     assert opened.index("HPCC") < opened.index("Half") < opened.index("Noisy")
 
@@ -362,13 +362,13 @@ def test_one_version_is_no_plot():
 def test_the_data_lie_beside_the_page_as_csv(tmp_path):
     found = read([made.session(4, odd())])
     files = page.write(found, series(found), [], tmp_path / "night.html")
-    assert [path.name for path in files] == ["night.html", "night-figures.csv", "night-series.csv"]
+    assert [path.name for path in files] == ["night.html", "night-metrics.csv", "night-series.csv"]
     assert sorted(tmp_path.iterdir()) == sorted(files)
     rows = list(csv.DictReader(files[1].open()))
     assert len(rows) == sum(max(1, len(case.rows)) for case in found[-1].cases)
     assert ('kind=a&b\'s "c" <i>', "fail") in {(row["axes"], row["state"]) for row in rows}
     points = list(csv.DictReader(files[2].open()))
-    assert len(points) == sum(len(figure.points) for figure in series(found))
+    assert len(points) == sum(len(metric.points) for metric in series(found))
     for path in files[1:]:
         assert f'href="{path.name}"' in files[0].read_text()
 
@@ -379,28 +379,28 @@ def test_the_data_lie_beside_the_page_as_csv(tmp_path):
 def test_no_cell_is_a_formula(text, tmp_path):
     """A reason is what a program printed, and a spreadsheet computes what begins like that."""
     found = read([made.session(0, [made.case("A", result="fail", fail_phase="sanity", fail_reason=text)])])
-    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
-    (row,) = csv.DictReader(figures.open())
+    metrics = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    (row,) = csv.DictReader(metrics.open())
     assert row["reason"] in (f"'{text}", f"'{text.strip()}")
 
 
 def test_numbers_stay_numbers_in_cells(tmp_path):
     found = read([made.session(0, [made.case("A", rows=[made.row(overhead=-1.0)])])])
-    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
-    (row,) = csv.DictReader(figures.open())
+    metrics = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    (row,) = csv.DictReader(metrics.open())
     assert float(row["overhead"]) < 0
 
 
 def test_series_are_those_that_are_handed_in(tmp_path):
     """Who writes the page has judged them: they are not put together once more."""
     found = read([made.session(night, odd()) for night in range(5)])
-    figure, *_ = series(found)
-    files = page.write(found, [figure], [], tmp_path / "night.html")
-    assert len(list(csv.DictReader(files[2].open()))) == len(figure.points) == 5
+    metric, *_ = series(found)
+    files = page.write(found, [metric], [], tmp_path / "night.html")
+    assert len(list(csv.DictReader(files[2].open()))) == len(metric.points) == 5
     assert "5 nights of history, 1 series" in " ".join(files[0].read_text().split())
 
 
-def test_the_data_and_the_plots_say_how_a_figure_scales(tmp_path):
+def test_the_data_and_the_plots_say_how_a_metric_scales(tmp_path):
     """Of one application, whose largest case failed; and nothing of the other, which declares none."""
     work = {"amount": 1000.0}
     raw = [made.case("B", nodes=nodes, rows=[made.row()]) for nodes in (1, 2)]
@@ -414,8 +414,8 @@ def test_the_data_and_the_plots_say_how_a_figure_scales(tmp_path):
     assert "A, cluster:compute: speed-up of rate" in said
     assert "generic: left out: 4 nodes (failed)" in said
     assert "B, cluster:compute: speed-up" not in said
-    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
-    rows = {(row["application"], row["nodes"]): row for row in csv.DictReader(figures.open())}
+    metrics = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    rows = {(row["application"], row["nodes"]): row for row in csv.DictReader(metrics.open())}
     last = rows["A", "2"]
     assert (last["scaling"], float(last["baseline_speed_up"]), float(last["baseline_efficiency"])) == ("strong", 2, 1)
     assert float(last["subject_speed_up"]) == pytest.approx(2**0.5)

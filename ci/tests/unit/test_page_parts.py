@@ -15,7 +15,7 @@ from containercheck.results.cases import COMMON_FILE, collect
 from hypothesis import given
 from hypothesis import strategies as st
 
-#: As ReFrame logs a figure that has a reference.
+#: As ReFrame logs a metric that has a reference.
 REFERENCED = [9.0, 10.0, -0.1, None, "x", "pass"]
 FAILED = {"result": "fail", "fail_reason": "slow"}
 SVG = "{http://www.w3.org/2000/svg}"
@@ -170,7 +170,7 @@ def test_plots_are_drawn_where_they_show_something():
     titles = [chart.title.rpartition(": ")[2] for chart in plots(*more)]
     assert titles == ["overhead in %", "speed-up of rate", "rate over nodes"]
     assert len(plots(*more, most=1)) == 1
-    # A figure of which the check does not say that it scales.
+    # A metric of which the check does not say that it scales.
     latency = [made.case("A", "generic", nodes, [made.row(unit="us", better="lower")]) for nodes in (1, 2)]
     assert not any("speed-up" in chart.title for chart in plots(*latency))
 
@@ -190,7 +190,7 @@ def test_published_values_are_marks_over_nodes_with_their_machine():
 
 
 def scaling(bare, **facts):
-    """Return a row of a figure that scales, without overhead."""
+    """Return a row of a metric that scales, without overhead."""
     return made.row(bare=bare, overhead=0.0, scaling="strong", **facts)
 
 
@@ -270,9 +270,9 @@ def test_series_differ_by_more_than_their_color():
     assert len(light) == len(set(light))
 
 
-def drawn(figure, title="A plot"):
-    """Return a figure as SVG of the page, parsed."""
-    return ElementTree.fromstring(Chart.of(title, "Words about it.", figure, ("side",), [("bare",)]).svg)
+def drawn(metric, title="A plot"):
+    """Return a metric as SVG of the page, parsed."""
+    return ElementTree.fromstring(Chart.of(title, "Words about it.", metric, ("side",), [("bare",)]).svg)
 
 
 def texts(svg):
@@ -292,19 +292,19 @@ def test_names_have_a_bar_for_each_side_and_published_ones_are_outlines():
         Value(side, name, 4.0, 3.0, 5.0) for side in ("bare", "generic") for name in ("SSE2", "many words in lines")
     ]
     bars.append(Value("published: m, bare", "SSE2", 9.0, published=True))
-    figure = drawing.over_names(bars, "ns/day")
-    faces = [patch.get_facecolor()[3] for patch in figure.axes[0].patches]
+    metric = drawing.over_names(bars, "ns/day")
+    faces = [patch.get_facecolor()[3] for patch in metric.axes[0].patches]
     # Bare is filled, the container hatched, and the published value hollow.
     assert faces == [0.4, 0.4, 0.0, 0.0, 0.0]
-    assert [bool(patch.get_hatch()) for patch in figure.axes[0].patches] == [False, False, True, True, False]
-    assert {"SSE2", "ns/day", "generic"} <= set(texts(drawn(figure)))
+    assert [bool(patch.get_hatch()) for patch in metric.axes[0].patches] == [False, False, True, True, False]
+    assert {"SSE2", "ns/day", "generic"} <= set(texts(drawn(metric)))
 
 
 def test_a_bar_alone_stands_above_its_name_and_one_below_zero_is_whole():
-    figure = drawing.over_names([Value("bare", "without", 10.0), Value("generic", "1.3.4", -5.0)], "%")
-    middles = [patch.get_x() + patch.get_width() / 2 for patch in figure.axes[0].patches]
+    metric = drawing.over_names([Value("bare", "without", 10.0), Value("generic", "1.3.4", -5.0)], "%")
+    middles = [patch.get_x() + patch.get_width() / 2 for patch in metric.axes[0].patches]
     assert middles == pytest.approx([0, 1])
-    assert figure.axes[0].get_ylim()[0] < -5
+    assert metric.axes[0].get_ylim()[0] < -5
 
 
 def test_an_interval_that_is_open_reaches_the_edge():

@@ -3,14 +3,14 @@
 import pytest
 from containercheck.node.outputs.reading import read_answer
 from palabos import Palabos
-from saved import OUTPUTS, build, figures, problems
+from saved import OUTPUTS, build, metrics, problems
 
 PASSING = OUTPUTS / "palabos" / "passing"
 
 
-def test_the_figures_of_a_run():
+def test_the_metrics_of_a_run():
     """Saved from two ranks and a channel of 128 x 64 x 64 sites."""
-    found = figures(Palabos, "palabos/passing", ranks=2)
+    found = metrics(Palabos, "palabos/passing", ranks=2)
     assert set(found) == {"seconds", "MLUPS"}
     # The rate is that of the steps, which take most of the seconds.
     assert 0.5 * found["seconds"] < 60 * 2 * 64**3 / found["MLUPS"] / 1e6 < found["seconds"]

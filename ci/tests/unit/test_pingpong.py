@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 from pingpong import CLASSES, PingPong, dispersion
 from pingpong_program import MPIRUN, program  # noqa: F401
-from saved import figures, problems
+from saved import metrics, problems
 
 
-def test_each_class_of_pair_has_its_figures():
+def test_each_class_of_pair_has_its_metrics():
     """Saved from two nodes with two ranks each, all in one socket of the node."""
-    assert figures(PingPong, "pingpong/passing", ranks=4) == {
+    assert metrics(PingPong, "pingpong/passing", ranks=4) == {
         "latency_within_socket": 6.5674,
         "latency_between_nodes": 30.2695,
         "bandwidth_within_socket": 5498.52,
@@ -24,8 +24,8 @@ def test_each_class_of_pair_has_its_dispersion():
     """Of the same output; D12.6 compares it in figures 8.4 and 8.5."""
     measured = (("latency", "us"), ("bandwidth", "MB/s"))
     judged = [dispersion(*name, pair) for name in measured for pair in CLASSES]
-    found = figures(
-        SimpleNamespace(figures=judged, answers=[], rank_count=PingPong.rank_count), "pingpong/passing", ranks=4
+    found = metrics(
+        SimpleNamespace(metrics=judged, answers=[], rank_count=PingPong.rank_count), "pingpong/passing", ranks=4
     )
     assert found == {
         "latency_dispersion_within_socket": 25.0,

@@ -12,10 +12,10 @@ BARE = {"no DLB": 30.0, "isolation": 20.0, "full sharing": 15.0}
 INSIDE = {"no DLB": 33.0, "isolation": 22.0, "full sharing": 30.0}
 
 
-def compared(figure, baseline, subject, labels):
+def compared(metric, baseline, subject, labels):
     """Return the row of two sides, with their seconds."""
     facts = {"unit": "s", "better": "lower", "baseline_label": labels[0]}
-    return {**made.row(figure, baseline, **facts), "subject": subject, "subject_label": labels[1]}
+    return {**made.row(metric, baseline, **facts), "subject": subject, "subject_label": labels[1]}
 
 
 def case(variant, rows, use_case="two"):
@@ -24,15 +24,15 @@ def case(variant, rows, use_case="two"):
     return {**raw, "results": rows}
 
 
-def bare(figures=("seconds_whole",), **facts):
+def bare(metrics=("seconds_whole",), **facts):
     none, *others = BARE
-    rows = [compared(name, BARE[none], BARE[other], (none, other)) for name in figures for other in others]
+    rows = [compared(name, BARE[none], BARE[other], (none, other)) for name in metrics for other in others]
     return case("bare", rows, **facts)
 
 
-def integrated(figures=("seconds_whole",), **facts):
+def integrated(metrics=("seconds_whole",), **facts):
     rows = []
-    for name in figures:
+    for name in metrics:
         for policy, seconds in INSIDE.items():
             twin = "bare" if policy == "no DLB" else f"bare, {policy}"
             rows.append(compared(name, BARE[policy], seconds, (twin, f"integrated, {policy}")))

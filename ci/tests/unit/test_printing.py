@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, facts_of, run_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node import contract, texts
 from containercheck.node.job import single_run
 from containercheck.node.outputs import reading
@@ -26,7 +26,7 @@ single_run.Watchdog.__init__.__defaults__ = ({most},)
 processes.adopt_orphans()
 print(json.dumps(single_run.run_once(Path("script.sh").read_text(), Path("output"), 60.0, ["md.log"], 0)))
 """
-FIGURE = Figure("rate", r"^rate (\S+)", "s")
+METRIC = Metric("rate", r"^rate (\S+)", "s")
 
 
 def run_once(tmp_path, script, most):
@@ -62,7 +62,7 @@ def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
     assert single_run.size((tmp_path / "output").iterdir()) < 3 * single_run.KEPT
     kept = max((tmp_path / "output").iterdir(), key=lambda path: path.stat().st_size).read_bytes()
     assert b" bytes were left out here) ...\n" in kept
-    judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
+    judged = Evaluation(Facts(facts_of([METRIC], sides=[BARE])), tmp_path)
     judged.add({**run, "round": 1, "side": "baseline"})
     (problem,) = judged.final_problems()
     assert problem.startswith(f"round 1, baseline: {contract.PRINTED_TOO_MUCH} (its output: ")
@@ -76,26 +76,26 @@ def test_a_program_that_prints_less_is_left_alone(tmp_path):
 
 def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
     (tmp_path / "out").write_text("rate 1\n" * 1000)
-    assert reading.read_figure(FIGURE, tmp_path) == 1.0
+    assert reading.read_metric(METRIC, tmp_path) == 1.0
     monkeypatch.setattr(texts.read, "__defaults__", (1000,))
     with pytest.raises(
         UnreadableError, match=r"^rate: .*/out has 0 MiB; no more than 0 MiB are read, so that it is not"
     ):
-        reading.read_figure(FIGURE, tmp_path)
+        reading.read_metric(METRIC, tmp_path)
 
 
-def test_an_output_is_read_once_for_all_figures(tmp_path):
+def test_an_output_is_read_once_for_all_metrics(tmp_path):
     (tmp_path / "out").write_text("rate 1\n")
     output = Output(tmp_path)
-    assert reading.read_figure(FIGURE, output) == 1.0
+    assert reading.read_metric(METRIC, output) == 1.0
     (tmp_path / "out").unlink()
-    assert reading.read_figure(FIGURE, output) == 1.0
+    assert reading.read_metric(METRIC, output) == 1.0
 
 
 def test_a_pipe_in_the_place_of_an_output_is_an_error_and_no_wait(tmp_path):
     (tmp_path / "out").symlink_to("/dev/zero")
     with pytest.raises(UnreadableError, match="it is no regular file"):
-        reading.read_figure(FIGURE, tmp_path)
+        reading.read_metric(METRIC, tmp_path)
 
 
 def test_one_endless_line_is_a_short_reason(tmp_path):
@@ -103,7 +103,7 @@ def test_one_endless_line_is_a_short_reason(tmp_path):
     output.mkdir()
     (output / "err").write_bytes(b"error: " + b"x" * (100 << 20))
     assert len(texts.ends(output / "err")) < 3 * texts.TAIL
-    judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
+    judged = Evaluation(Facts(facts_of([METRIC], sides=[BARE])), tmp_path)
     judged.add(run_of("baseline", output.name, status=1))
     (problem,) = judged.final_problems()
     assert problem.startswith("round 1, baseline: exit status 1: error: xxx") and len(problem) < 2 * texts.LINE

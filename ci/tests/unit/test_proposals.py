@@ -266,7 +266,7 @@ def test_a_check_with_an_axis_begins_a_file_that_is_keyed_by_it(place, night, ru
     assert diff.startswith("--- /dev/null\n")
     found = yaml.safe_load((place.directory / "mine" / "Sized.yaml").read_text())["Sized"]
     assert found["$index"] == ["$partition", "variant", "num_nodes", "size"]
-    assert {size: figures["rate"][0] for size, figures in found["here:one"]["bare"][1].items()} == {1: 100, 2: 200}
+    assert {size: metrics["rate"][0] for size, metrics in found["here:one"]["bare"][1].items()} == {1: 100, 2: 200}
     # One that is not keyed by it cannot tell them apart, unless all but one belong to the full axes.
     ours = place.directory / "checks" / "references" / "Sized.yaml"
     ours.write_text("Sized:\n  $index: [$partition, variant, num_nodes]\n  x: {}\n")

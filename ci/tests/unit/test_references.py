@@ -13,7 +13,7 @@ import iozone
 import pytest
 import yaml
 from conftest import REPOSITORY
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.application import references
 from containercheck.report.page import published
 from containercheck.site.sites import Site
@@ -78,12 +78,12 @@ def check_of(name):
     return getattr(found[0], name)
 
 
-def figures_of(check, where):
-    """Return the names of the figures of a case; of IOzone those of its reports, of IMB those of all sizes."""
+def metrics_of(check, where):
+    """Return the names of the metrics of a case; of IOzone those of its reports, of IMB those of all sizes."""
     if check.__name__ == "IOzone":
         return {iozone.report(title).name for title in iozone.MODES[where["access"]][1]}
     of_sizes = (imb.latency, imb.bandwidth, imb.allreduce) if check.__name__ == "IMB" else ()
-    return {figure.name for figure in check.figures} | {of(size).name for of in of_sizes for size in imb.ALL_SIZES}
+    return {metric.name for metric in check.metrics} | {of(size).name for of in of_sizes for size in imb.ALL_SIZES}
 
 
 def entries(tree, depth):
@@ -117,8 +117,8 @@ def mistakes(path):
             found.append(f"{keys}: ReFrame reads {read}")
         for name, (value, low, high, _) in read.items():
             reference_bounds(value, low, high)
-            if name.removesuffix("_overhead") not in figures_of(check, where):
-                found.append(f"no figure {name}")
+            if name.removesuffix("_overhead") not in metrics_of(check, where):
+                found.append(f"no metric {name}")
     return found
 
 
@@ -127,7 +127,7 @@ def test_every_number_of_ours_is_found_by_the_case_that_it_is_of(path):
     assert mistakes(path) == []
 
 
-#: Machines of the documents, and the checks whose figures have a published number there. The others' documents show
+#: Machines of the documents, and the checks whose metrics have a published number there. The others' documents show
 #: pictures only, or measured what no check measures.
 PUBLISHED = {
     "aris": {"GROMACS", "GROMACSHybrid"},
@@ -163,7 +163,7 @@ def test_every_machine_of_the_documents_has_its_published_numbers():
         ('"mipt:pair"', '"mipt:pairs"', "no partition mipt:pairs"),
         (" 64000:", " 65536:", "size is never 65536"),
         (" generic:", " general:", "variant is never 'general'"),
-        (" HPL: [211.4", " Linpack: [211.4", "no figure Linpack"),
+        (" HPL: [211.4", " Linpack: [211.4", "no metric Linpack"),
     ],
 )
 def test_a_number_of_nothing_that_there_is_is_a_mistake(tmp_path, old, new, mistake):
@@ -192,22 +192,22 @@ def test_a_directory_of_the_site_that_is_not_there_is_told(tmp_path):
         references.file_of(replace(SITE, references=str(tmp_path / "nowhere")), str(tmp_path), "Planted")
 
 
-FIGURES = [Figure("rate", r"(\S+)", "x"), Figure("time", r"(\S+)", "s")]
+METRICS = [Metric("rate", r"(\S+)", "x"), Metric("time", r"(\S+)", "s")]
 
 
 def test_expected_overheads_are_told_from_absolute_references():
     found = {"rate": (10, -0.1, 0.1, "x"), "rate_baseline": (12, -0.1, None, "x"), "rate_overhead": (80, -0.25, 0.1)}
-    absolute, expected = references.split(found, FIGURES)
+    absolute, expected = references.split(found, METRICS)
     assert absolute == {"rate": (10, -0.1, 0.1, "x"), "rate_baseline": (12, -0.1, None, "x")}
     assert expected == {"rate": pytest.approx((80, 60, 88))}
-    assert references.split({}, FIGURES) == ({}, {})
+    assert references.split({}, METRICS) == ({}, {})
 
 
 def test_a_bound_that_is_not_given_is_infinite():
     found = {"rate_overhead": (80, -0.25, None), "time_overhead": (10, None, 0.5, "%")}
-    _, expected = references.split(found, FIGURES)
+    _, expected = references.split(found, METRICS)
     assert expected == {"rate": (80, 60, math.inf), "time": (10, -math.inf, 15)}
-    assert references.accepted([*FIGURES, Figure("own", r"(\S+)", "x", tolerance=3.0)], expected, {}, 5.0) == {
+    assert references.accepted([*METRICS, Metric("own", r"(\S+)", "x", tolerance=3.0)], expected, {}, 5.0) == {
         "rate": {"accepted": (60, math.inf), "expected": 80},
         "time": {"accepted": (-math.inf, 15), "expected": 10},
         "own": {"accepted": (-math.inf, 3.0), "expected": None},
@@ -223,24 +223,24 @@ def test_a_bound_that_is_not_given_is_infinite():
 )
 def test_bounds_that_accept_nothing_are_named_before_the_job(value, said):
     with pytest.raises(ReframeError, match=said):
-        references.split({"rate_overhead": value}, FIGURES)
+        references.split({"rate_overhead": value}, METRICS)
 
 
-def test_an_overhead_of_no_figure_is_named():
-    with pytest.raises(ReframeError, match=r"an overhead is expected of latency, speed: no figure of the check"):
-        references.split({"speed_overhead": (1, 0, 0), "latency_overhead": (1, 0, 0)}, FIGURES)
+def test_an_overhead_of_no_metric_is_named():
+    with pytest.raises(ReframeError, match=r"an overhead is expected of latency, speed: no metric of the check"):
+        references.split({"speed_overhead": (1, 0, 0), "latency_overhead": (1, 0, 0)}, METRICS)
 
 
 def test_what_other_cases_of_the_check_have_may_be_named_and_is_not_expected_here():
     """As of IMB at all sizes, in a case that measures a few of them."""
-    known = references.figure_names("Code", FIGURES)
-    assert references.figure_names("Code", [Figure("latency", "(x)", "us")]) == known | {"latency"}
+    known = references.metric_names("Code", METRICS)
+    assert references.metric_names("Code", [Metric("latency", "(x)", "us")]) == known | {"latency"}
     found = {"rate_overhead": (10.0, None, 0.5), "latency_overhead": (10.0, None, 0.5)}
-    _, expected = references.split(found, FIGURES, references.figure_names("Code"))
+    _, expected = references.split(found, METRICS, references.metric_names("Code"))
     assert {*expected} == {"rate"}
-    with pytest.raises(ReframeError, match=r"an overhead is expected of latncy: no figure of the check"):
-        references.split({"latncy_overhead": (10.0, None, 0.5)}, FIGURES, references.figure_names("Code"))
-    assert references.figure_names("Other") == set()
+    with pytest.raises(ReframeError, match=r"an overhead is expected of latncy: no metric of the check"):
+        references.split({"latncy_overhead": (10.0, None, 0.5)}, METRICS, references.metric_names("Code"))
+    assert references.metric_names("Other") == set()
 
 
 class Case(RegressionTestPlugin):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.explain import explanation
 from containercheck.node.explain.causes import BIND, GPUS, Change
 from containercheck.node.explain.observations import Observation, Use
@@ -17,8 +17,8 @@ HEALTHY = Observation(
     devices=["/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm"],
     kernel={"ptrace_scope": "1"},
 )
-LATENCY = Figure("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
-SPEED = Figure("speed", r"^speed (\S+)", "x", measures=("computing",))
+LATENCY = Metric("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
+SPEED = Metric("speed", r"^speed (\S+)", "x", measures=("computing",))
 
 
 def test_a_healthy_node_and_what_was_not_recorded_have_none():

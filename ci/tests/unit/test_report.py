@@ -16,7 +16,7 @@ from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
 
-ROW = {"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}
+ROW = {"metric": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}
 COMPARED = {
     **ROW,
     "subject": 0.9,
@@ -46,7 +46,7 @@ def summarise(*cases):
     return table.lines(found), len(selections.ran(found))
 
 
-def test_figures_and_verdicts_are_rows():
+def test_metrics_and_verdicts_are_rows():
     lines, ran = summarise(case("pass", [ROW]), case("pass", [COMPARED], variant="generic"))
     assert ran == 2
     assert lines[0].split()[4:6] == ["bare", "container"]
@@ -204,7 +204,7 @@ def test_reports_are_printed_with_their_status(tmp_path):
     assert (result.returncode, result.stderr) == (1, "report: error: 1 of 1 checks failed: see above\n")
     result = print_report(fine)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith("\napplication  variant  nodes  figure  bare  ")
+    assert result.stdout.startswith("\napplication  variant  nodes  metric  bare  ")
 
 
 def test_the_report_counts_on_the_limits_of_the_verdict():

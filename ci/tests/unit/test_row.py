@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 #: As a session of before stored them: without a version, and with a value for everything.
-BARE = {"figure": "rate", "unit": "x", "better": "higher", "baseline": 1.0, "baseline_label": "bare"}
+BARE = {"metric": "rate", "unit": "x", "better": "higher", "baseline": 1.0, "baseline_label": "bare"}
 COMPARED = made.row()
 
 
@@ -26,7 +26,7 @@ def rows(draw):
     """Draw a row: of a comparison, or of a value by itself."""
     number = st.floats(allow_nan=False)
     optional = st.none() | number
-    own = {"figure": draw(st.text(min_size=1)), "unit": draw(st.text()), "baseline": draw(number)}
+    own = {"metric": draw(st.text(min_size=1)), "unit": draw(st.text()), "baseline": draw(number)}
     if draw(st.booleans()):
         return Row(**own)
     return Row(
@@ -66,7 +66,7 @@ def test_rows_without_a_version_are_read_as_they_were_meant():
         "accepted": (None, 10.0),
     }
     # The first ones had less.
-    first = Row.from_json({"figure": "rate", "unit": "x", "baseline": 1.0, "overhead": 2.0, "verdict": "inconclusive"})
+    first = Row.from_json({"metric": "rate", "unit": "x", "baseline": 1.0, "overhead": 2.0, "verdict": "inconclusive"})
     assert (first.baseline_label, first.subject_label, first.overhead_unit, first.accepted) == (
         "bare",
         "",
@@ -79,10 +79,10 @@ def test_rows_without_a_version_are_read_as_they_were_meant():
 @pytest.mark.parametrize(
     ("stored", "why"),
     [
-        ({"unit": "x"}, "a row of its results has no figure: {'unit': 'x'}"),
-        ("rate", "a row of its results has no figure: rate"),
-        ({"figure": "rate", VERSION: SCHEMA + 1}, f"version {SCHEMA + 1}, and this library reads those up to {SCHEMA}"),
-        ({"figure": "rate", VERSION: "next"}, "schema version next, and this library reads"),
+        ({"unit": "x"}, "a row of its results has no metric: {'unit': 'x'}"),
+        ("rate", "a row of its results has no metric: rate"),
+        ({"metric": "rate", VERSION: SCHEMA + 1}, f"version {SCHEMA + 1}, and this library reads those up to {SCHEMA}"),
+        ({"metric": "rate", VERSION: "next"}, "schema version next, and this library reads"),
     ],
 )
 def test_what_is_no_row_or_of_a_later_version_is_refused(stored, why, tmp_path):
@@ -99,7 +99,7 @@ def test_what_is_no_row_or_of_a_later_version_is_refused(stored, why, tmp_path):
 
 def test_of_a_database_only_the_sessions_are_left_out_that_cannot_be_read(tmp_path):
     later = made.session(1, [made.case()])
-    later["runs"][0]["testcases"][0]["results"] = [{"figure": "rate", VERSION: SCHEMA + 1}]
+    later["runs"][0]["testcases"][0]["results"] = [{"metric": "rate", VERSION: SCHEMA + 1}]
     path = tmp_path / "results.db"
     made.store(path, [made.session(0, [made.case(rows=[made.row()])]), later])
     found = database.read(path)
@@ -113,7 +113,7 @@ def test_of_a_database_only_the_sessions_are_left_out_that_cannot_be_read(tmp_pa
 
 def test_a_case_has_rows():
     (case,) = collect([{"runs": [{"testcases": [made.case(rows=[made.row(), made.opened("noisy", "other")])]}]}])
-    assert [(row.figure, row.verdict, row.open_kind) for row in case.rows] == [
+    assert [(row.metric, row.verdict, row.open_kind) for row in case.rows] == [
         ("rate", "pass", ""),
         ("other", "inconclusive", "noisy"),
     ]
@@ -122,5 +122,5 @@ def test_a_case_has_rows():
 def test_no_name_of_a_field_that_is_kept_or_shown_is_misspelt():
     # They are lists of names: a misspelt one, or one that was renamed in the row only, would be empty for ever.
     known = {field.name for field in fields(Row)}
-    assert {*nights.OF_FIGURE} <= {*known, VERSION}
-    assert {*data.FIGURE, *data.JUDGED} <= known
+    assert {*nights.OF_METRIC} <= {*known, VERSION}
+    assert {*data.METRIC, *data.JUDGED} <= known

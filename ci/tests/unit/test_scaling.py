@@ -71,7 +71,7 @@ def test_a_variant_has_a_line_beneath_the_table():
     raw = ran("integrated", {1: 12.3, 2: 21.9}, bare={1: 12.5, 2: 22.75})
     said = "Code integrated: 1 node 12.3 ns/day, 2 nodes 21.9 ns/day: speed-up 1.78, efficiency 89 % (bare 91 %)"
     assert told(*raw) == [said]
-    # A heading and two figures are above it.
+    # A heading and two metrics are above it.
     assert table.lines(read(raw))[3] == said
 
 
@@ -173,13 +173,13 @@ def test_without_the_smallest_run_the_next_one_is_the_measure():
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 4])
-@pytest.mark.parametrize("with_figures", [False, True])
-def test_a_case_that_failed_is_left_out_and_named(nodes, with_figures):
+@pytest.mark.parametrize("with_metrics", [False, True])
+def test_a_case_that_failed_is_left_out_and_named(nodes, with_metrics):
     values = {1: 10.0, 2: 19.0, 4: 36.0}
     raw = ran("generic", values)
     for raw_case in raw:
         if raw_case["num_nodes"] == nodes:
-            raw_case.update(FAILED, **({} if with_figures else {"results": []}))
+            raw_case.update(FAILED, **({} if with_metrics else {"results": []}))
     (line,) = told(*raw)
     assert line.endswith(f"; left out: {scaling.amount(nodes, scaling.NODES)} (failed)")
     assert f"{scaling.amount(nodes, scaling.NODES)} {values[nodes]:g} ns/day" not in line
@@ -208,14 +208,14 @@ def test_what_is_no_value_is_left_out_and_named(value):
     assert line.endswith("; left out: 2 nodes (no value)")
 
 
-def test_a_figure_that_does_not_apply_somewhere_is_named():
+def test_a_metric_that_does_not_apply_somewhere_is_named():
     raw = ran("generic", {1: 10.0, 2: 19.0, 4: 36.0})
     raw[0]["results"] = []
     (line,) = told(*raw)
     assert line.endswith("against 2 nodes, efficiency 95 % (bare 95 %); left out: 1 node (no value)")
 
 
-def test_lines_that_differ_in_figure_axes_or_partition_say_so():
+def test_lines_that_differ_in_metric_axes_or_partition_say_so():
     values = {1: 10.0, 2: 20.0}
     names = [line.partition(":")[0] for line in told(*ran("bare", values), *ran("bare", values, partition="other"))]
     assert names == ["Code bare, compute", "Code bare, other"]
@@ -223,7 +223,7 @@ def test_lines_that_differ_in_figure_axes_or_partition_say_so():
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code size=1 bare", "Code size=2 bare"]
     raw = ran("bare", values)
     for raw_case in raw:
-        raw_case["results"].append({**raw_case["results"][0], "figure": "other"})
+        raw_case["results"].append({**raw_case["results"][0], "metric": "other"})
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code bare, rate", "Code bare, other"]
 
 
@@ -257,12 +257,12 @@ def test_rows_get_what_belongs_to_them():
 
 
 @pytest.mark.parametrize(
-    ("check", "figures"),
+    ("check", "metrics"),
     [(GROMACS, ["rate"]), (QuantumEspresso, ["PWSCF"]), (WordCount, ["seconds_compute"]), (HPCC, [])],
 )
-def test_checks_declare_what_their_documents_show_over_nodes(check, figures):
-    assert [figure.name for figure in check.figures if figure.scaling == "strong"] == figures
-    assert not any(figure.scaling == "weak" for figure in check.figures)
+def test_checks_declare_what_their_documents_show_over_nodes(check, metrics):
+    assert [metric.name for metric in check.metrics if metric.scaling == "strong"] == metrics
+    assert not any(metric.scaling == "weak" for metric in check.metrics)
 
 
 def on(ranks, value, threads=1, nodes=1, axis="ranks", named=None, variant="bare", **facts):
@@ -328,7 +328,7 @@ def test_rows_have_both_kinds_of_scaling():
 @pytest.mark.parametrize(
     ("check", "axis"), [(PACE3D, "ranks"), (Palabos, "ranks"), (WordCount, "ranks"), (SemanticSpaces, "workers")]
 )
-def test_checks_of_figures_over_cores_have_the_axis_and_a_figure_that_scales(check, axis):
+def test_checks_of_metrics_over_cores_have_the_axis_and_a_metric_that_scales(check, axis):
     """D12.6 figures 8.9, 8.10, 8.12 and 8.13."""
     assert axis in check.param_space.params
-    assert any(figure.scaling == "strong" for figure in check.figures)
+    assert any(metric.scaling == "strong" for metric in check.metrics)

@@ -3,12 +3,12 @@
 from conftest import facts_of, run_of
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
-from saved import OUTPUTS, figures, problems
+from saved import OUTPUTS, metrics, problems
 from semanticspaces import SemanticSpaces
 
 
-def test_the_figures_of_a_run():
-    found = figures(SemanticSpaces, "semanticspaces/passing", ranks=1)
+def test_the_metrics_of_a_run():
+    found = metrics(SemanticSpaces, "semanticspaces/passing", ranks=1)
     assert set(found) == {"seconds_indexing", "seconds_indexing_serial", "seconds_query", "efficiency"}
 
 
@@ -18,7 +18,7 @@ def test_a_text_too_short_has_other_nearest_words():
 
 
 def test_other_nearest_words_in_the_container_are_a_wrong_answer():
-    evaluation = Evaluation(Facts(facts_of(SemanticSpaces.figures, SemanticSpaces.answers)), OUTPUTS)
+    evaluation = Evaluation(Facts(facts_of(SemanticSpaces.metrics, SemanticSpaces.answers)), OUTPUTS)
     evaluation.add(run_of("baseline", "semanticspaces/passing"))
     evaluation.add(run_of("subject", "semanticspaces/failing"))
     found = evaluation.final_problems()

@@ -1,4 +1,4 @@
-"""The sequential verdict on a figure: symmetries, first verdicts, what is accepted, and what is shown."""
+"""The sequential verdict on a metric: symmetries, first verdicts, what is accepted, and what is shown."""
 
 import math
 import random
@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from paired import NONE, judged, noisy, ratios
 
-figures_of_merit = st.floats(0.5, 2.0).map(lambda value: round(value, 6))
-some_rounds = st.lists(st.tuples(figures_of_merit, figures_of_merit), min_size=1, max_size=20)
+metric_values = st.floats(0.5, 2.0).map(lambda value: round(value, 6))
+some_rounds = st.lists(st.tuples(metric_values, metric_values), min_size=1, max_size=20)
 designs = st.tuples(st.sampled_from(["higher", "lower"]), st.sampled_from(["ratio", "difference"]))
 
 
@@ -89,13 +89,13 @@ def test_by_ranks_alone_the_first_pass_is_after_six_rounds():
     assert (pairs.verdict, pairs.decided_after) == (PASS, 6)
 
 
-@pytest.mark.parametrize(("figures", "rounds"), [(1, 9), (4, 10), (14, 12)])
-def test_the_first_failure_by_ranks_alone(figures, rounds):
-    pairs = judged(noisy(30, 0.01), figures=figures)
+@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (4, 10), (14, 12)])
+def test_the_first_failure_by_ranks_alone(metrics, rounds):
+    pairs = judged(noisy(30, 0.01), metrics=metrics)
     assert (pairs.verdict, pairs.decided_after) == (FAIL, rounds)
 
 
-def test_a_figure_keeps_its_first_verdict():
+def test_a_metric_keeps_its_first_verdict():
     pairs = judged(noisy(0, 0.01, 6))
     for _ in range(40):
         pairs.add(100, 200)
@@ -127,8 +127,8 @@ def test_beyond_the_horizon_the_verdict_stays_open():
 @given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
 # A gain that is a question, or may become one, stays open below what is accepted.
 @example([(1.0, 1.0)] * 4 + [(1.0, 0.5)] * 2, ("lower", "ratio"), 1, (NONE, 5.0))
-def test_the_interval_lies_on_the_side_of_the_verdict(rounds, design, figures, accepted):
-    pairs = Pairs(*design, *accepted, figures)
+def test_the_interval_lies_on_the_side_of_the_verdict(rounds, design, metrics, accepted):
+    pairs = Pairs(*design, *accepted, metrics)
     for baseline, subject in rounds:
         pairs.add(baseline, subject)
         if pairs.verdict != INCONCLUSIVE:
@@ -154,7 +154,7 @@ def test_ties_count_for_neither_side():
 
 
 def test_an_enormous_spread_needs_more_than_the_tolerance_to_fail():
-    # Nearly all above the tolerance, but of 40 figures with this spread the best would look like it.
+    # Nearly all above the tolerance, but of 40 metrics with this spread the best would look like it.
     rounds = ratios(1.3, 1.6, 1.2, 1.9, 1.4, 1.5, 1.7)
     assert judged(rounds).verdict == INCONCLUSIVE
     assert judged(rounds).interval[0] == 0
@@ -194,15 +194,15 @@ def test_a_lowest_alone():
 
 def test_a_range_with_two_ends_counts_twice():
     assert (
-        judged(noisy(50, 0.01), lowest=-5, highest=5).decided_after == judged(noisy(50, 0.01), figures=2).decided_after
+        judged(noisy(50, 0.01), lowest=-5, highest=5).decided_after == judged(noisy(50, 0.01), metrics=2).decided_after
     )
 
 
-@pytest.mark.parametrize("figure", [0.0, -1.0, math.nan, math.inf])
-def test_a_ratio_needs_positive_figures(figure):
-    for pair in ((figure, 1.0), (1.0, figure)):
+@pytest.mark.parametrize("metric", [0.0, -1.0, math.nan, math.inf])
+def test_a_ratio_needs_positive_metrics(metric):
+    for pair in ((metric, 1.0), (1.0, metric)):
         pairs = judged([(1.0, 1.0)])
-        with pytest.raises(ValueError, match="figures"):
+        with pytest.raises(ValueError, match="metrics"):
             pairs.add(*pair)
         assert pairs.rounds == 1
 
@@ -231,7 +231,7 @@ def test_what_makes_no_sense_is_refused(arguments):
         Pairs(*arguments)
 
 
-def test_extreme_figures_do_no_harm():
+def test_extreme_metrics_do_no_harm():
     pairs = judged([(1e-300, 1e300)] * 9)
     assert (pairs.verdict, pairs.estimate) == (FAIL, math.inf)
 
@@ -305,16 +305,16 @@ def known(spread, source="the check"):
     return Prior(spread, source)
 
 
-def test_a_quiet_figure_passes_after_two_rounds():
+def test_a_quiet_metric_passes_after_two_rounds():
     pairs = judged(noisy(0, 0.01, 2), prior=known(1.0))
     assert (pairs.verdict, pairs.decided_after, pairs.is_contradicted) == (PASS, 2, False)
 
 
-@pytest.mark.parametrize("figures", [1, 4, 14])
-def test_what_is_four_times_slower_fails_after_two_or_three_rounds(figures):
-    assert judged(noisy(300, 0.05, 3), prior=known(5.0), figures=figures).decided_after == 2
+@pytest.mark.parametrize("metrics", [1, 4, 14])
+def test_what_is_four_times_slower_fails_after_two_or_three_rounds(metrics):
+    assert judged(noisy(300, 0.05, 3), prior=known(5.0), metrics=metrics).decided_after == 2
     # Also where nobody has measured how it spreads: the default.
-    assert judged(noisy(300, 0.05, 4), prior=known(20.0, "default"), figures=figures).decided_after <= 3
+    assert judged(noisy(300, 0.05, 4), prior=known(20.0, "default"), metrics=metrics).decided_after <= 3
 
 
 def test_a_known_spread_says_something_of_one_round():
@@ -346,18 +346,18 @@ def test_no_rounds_are_too_wild_to_be_judged():
 
 
 @pytest.mark.parametrize(
-    ("figures", "spread", "tolerance", "slower", "times"),
+    ("metrics", "spread", "tolerance", "slower", "times"),
     [(6, 6.0, 10.0, 900, 1), (6, 6.0, 10.0, 900, 3), (1, 15.0, 5.0, 200, 1)],
     ids=["Ping Pong", "Ping Pong, wildly", "HPL"],
 )
-def test_with_all_ranks_on_one_core_a_check_fails_within_three_rounds(figures, spread, tolerance, slower, times):
+def test_with_all_ranks_on_one_core_a_check_fails_within_three_rounds(metrics, spread, tolerance, slower, times):
     """With the spreads that the checks state. Ping Pong is then ten times slower or more, and may spread more, too."""
     for seed in range(50):
         rounds = noisy(slower, times * spread / 100, 3, seed=seed)
-        assert judged(rounds, highest=tolerance, figures=figures, prior=known(spread)).verdict == FAIL
+        assert judged(rounds, highest=tolerance, metrics=metrics, prior=known(spread)).verdict == FAIL
 
 
-def test_wild_rounds_do_not_bring_a_figure_below_its_interval():
+def test_wild_rounds_do_not_bring_a_metric_below_its_interval():
     pairs = judged(ratios(*[1.0] * 30, *[3.0] * 10), prior=known(90.0))
     low, high = pairs.interval
     assert low <= pairs.estimate <= high
@@ -370,8 +370,8 @@ def test_a_known_spread_is_a_positive_number(spread):
 
 
 @given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
-def test_with_a_known_spread_the_interval_lies_on_the_side_of_the_verdict(rounds, design, figures, accepted):
-    pairs = Pairs(*design, *accepted, figures, prior=known(5.0))
+def test_with_a_known_spread_the_interval_lies_on_the_side_of_the_verdict(rounds, design, metrics, accepted):
+    pairs = Pairs(*design, *accepted, metrics, prior=known(5.0))
     for baseline, subject in rounds:
         pairs.add(baseline, subject)
         if pairs.verdict != INCONCLUSIVE:

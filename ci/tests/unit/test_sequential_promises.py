@@ -61,7 +61,7 @@ def test_nothing_is_hopeless_before_round_ten():
 
 
 def test_what_may_still_fail_is_not_hopeless():
-    slow = judged(noisy(20, 0.01, 10), figures=100)
+    slow = judged(noisy(20, 0.01, 10), metrics=100)
     assert slow.verdict == INCONCLUSIVE and not slow.is_hopeless
 
 
@@ -69,9 +69,9 @@ def test_what_may_still_fail_is_not_hopeless():
 
 
 @pytest.mark.parametrize("kind", ["fail", "zero", "t_fail", "t_zero"])
-def test_more_figures_need_more(kind):
+def test_more_metrics_need_more(kind):
     rows = [[math.inf if least is None else least for least in TABLE[kind][key]] for key in TABLE[kind]]
-    assert [int(key) for key in TABLE[kind]] == sorted(made.FIGURES)
+    assert [int(key) for key in TABLE[kind]] == sorted(made.METRICS)
     for row, larger in zip(rows, rows[1:]):
         assert all(fewer <= other for fewer, other in zip(row, larger))
 
@@ -124,8 +124,8 @@ def test_the_exact_chain_agrees_with_all_signs_and_orders():
 
 
 def test_beyond_the_table_boundaries_go_on_evenly():
-    for kind, figures in (("pass", 1), ("fail", 14), ("zero", 128)):
-        counts = [boundaries.rank_boundary(kind, rounds, figures) for rounds in range(38, 60)]
+    for kind, metrics in (("pass", 1), ("fail", 14), ("zero", 128)):
+        counts = [boundaries.rank_boundary(kind, rounds, metrics) for rounds in range(38, 60)]
         assert all(np.diff(counts) > 0)
     assert boundaries.rank_boundary("fail", 20, 33) == boundaries.rank_boundary("fail", 20, 36)
 
@@ -154,17 +154,17 @@ def test_a_spread_is_contradicted_by_chance_in_one_of_a_hundred():
 
 
 @pytest.mark.parametrize("known", [None, 0.03])
-@pytest.mark.parametrize("figures", [1, 4, 14])
-def test_the_simulation_judges_as_the_job_does(figures, known):
-    draw = np.random.default_rng(figures)
+@pytest.mark.parametrize("metrics", [1, 4, 14])
+def test_the_simulation_judges_as_the_job_does(metrics, known):
+    draw = np.random.default_rng(metrics)
     noise = np.concatenate([make(draw, (HORIZON, 20)) for make in simulation.NOISES.values()], axis=1)
     many = noise.shape[1]
     overheads = draw.choice([-0.6, -0.3, 0.0, 0.03, simulation.BOUND, 0.1, 0.2], many)
     changes = overheads + draw.choice([0.01, 0.05, 0.2], many) * noise
-    fast = simulation.judge(changes, figures, give_up=True, known=known)
+    fast = simulation.judge(changes, metrics, give_up=True, known=known)
     prior = Prior(100 * known, "simulated") if known else None
     for sample in range(many):
-        pairs = Pairs("lower", "ratio", NONE, simulation.TOLERANCE, figures, prior=prior)
+        pairs = Pairs("lower", "ratio", NONE, simulation.TOLERANCE, metrics, prior=prior)
         for number, change in enumerate(changes[:, sample]):
             pairs.add(1.0, math.exp(change))
             assert pairs.is_hopeless == fast.hopeless[number, sample]
@@ -174,20 +174,20 @@ def test_the_simulation_judges_as_the_job_does(figures, known):
         assert (after or HORIZON + 1) == fast.after[sample]
 
 
-@pytest.mark.parametrize("figures", [1, 4])
-def test_the_simulation_ends_checks_as_the_job_does(figures):
-    draw = np.random.default_rng(figures)
+@pytest.mark.parametrize("metrics", [1, 4])
+def test_the_simulation_ends_checks_as_the_job_does(metrics):
+    draw = np.random.default_rng(metrics)
     changes = draw.choice([0.0, 0.1], 40) + draw.choice([0.03, 0.08, 0.2], 40) * draw.standard_normal((HORIZON, 40))
-    checked = simulation.checks(simulation.judge(changes, figures, give_up=True), figures, changes)
-    for check in range(40 // figures):
-        its_changes = changes[:, check * figures : (check + 1) * figures]
-        verdicts, rounds = simulation.check_in_job(its_changes, [None] * figures)
-        assert (verdicts, rounds) == (list(checked.figures[check]), checked.rounds[check])
+    checked = simulation.checks(simulation.judge(changes, metrics, give_up=True), metrics, changes)
+    for check in range(40 // metrics):
+        its_changes = changes[:, check * metrics : (check + 1) * metrics]
+        verdicts, rounds = simulation.check_in_job(its_changes, [None] * metrics)
+        assert (verdicts, rounds) == (list(checked.metrics[check]), checked.rounds[check])
         assert checked.verdict[check] == (-1 if -1 in verdicts else min(verdicts))
 
 
 PROMISED = [name for name in simulation.NOISES if "*" not in name]
-#: Figures in a cell, and four standard errors above what is promised.
+#: Metrics in a cell, and four standard errors above what is promised.
 CELL = 14_000
 MARGINS = {share: share + 4 * math.sqrt(share * (1 - share) / CELL) for share in (0.05, 0.01, 0.001)}
 
@@ -228,16 +228,16 @@ def test_the_promise_ends_where_rounds_spread_twice_as_much_as_is_known():
     assert MARGINS[0.05] < slow_fails < 0.12 and MARGINS[0.05] < slow_passes < 0.12
 
 
-@pytest.mark.parametrize("figures", [4, 14])
-def test_of_many_figures_together_as_few_fail(figures):
-    sample = np.random.default_rng(8).standard_normal((HORIZON, 1000 * figures))
-    fair = simulation.judge(0.5 * sample, figures, known=0.5).verdict.reshape(-1, figures)
-    slow = simulation.judge(simulation.BOUND + 0.06 * sample, figures, known=0.06).verdict.reshape(-1, figures)
+@pytest.mark.parametrize("metrics", [4, 14])
+def test_of_many_metrics_together_as_few_fail(metrics):
+    sample = np.random.default_rng(8).standard_normal((HORIZON, 1000 * metrics))
+    fair = simulation.judge(0.5 * sample, metrics, known=0.5).verdict.reshape(-1, metrics)
+    slow = simulation.judge(simulation.BOUND + 0.06 * sample, metrics, known=0.06).verdict.reshape(-1, metrics)
     assert np.mean((fair < 0).any(axis=1)) < 0.01 + 4 * math.sqrt(0.01 / 1000)
     assert np.mean((slow < 0).any(axis=1)) < 0.05 + 4 * math.sqrt(0.05 / 1000)
 
 
-def test_quiet_figures_pass_after_two_rounds_and_large_slowdowns_fail_after_three():
+def test_quiet_metrics_pass_after_two_rounds_and_large_slowdowns_fail_after_three():
     quiet = 0.01 * np.random.default_rng(9).standard_normal((HORIZON, 1000))
     assert np.mean(simulation.judge(quiet, 14, known=0.01).after == 2) > 0.9
     slow = math.log(4) + 0.05 * np.random.default_rng(9).standard_normal((HORIZON, 1000))
@@ -247,7 +247,7 @@ def test_quiet_figures_pass_after_two_rounds_and_large_slowdowns_fail_after_thre
 
 @settings(deadline=None)
 @given(st.sampled_from([(80.0, 99.0), (-20.0, -10.0), (-5.0, 5.0), (0.0, 400.0)]), st.integers(0, 10**6))
-def test_the_middle_of_an_expected_range_does_not_fail_with_clean_figures(accepted, seed):
+def test_the_middle_of_an_expected_range_does_not_fail_with_clean_metrics(accepted, seed):
     middle = sum(accepted) / 2
     assert judged(noisy(middle, 0.003, seed=seed), lowest=accepted[0], highest=accepted[1]).verdict == PASS
 

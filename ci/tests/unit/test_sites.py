@@ -425,10 +425,10 @@ def test_the_template_is_a_site_file_that_loads():
     assert (found.architecture, found.cores, found.gpus, found.max_nodes) == ("x86_64", 48, 4, 16)
 
 
-def test_a_tolerance_for_a_figure_that_a_check_does_not_have_is_an_error(partition):
+def test_a_tolerance_for_a_metric_that_a_check_does_not_have_is_an_error(partition):
     site = Site.of(partition(extras={"tolerances": {"StartUp": {"strat": 1.0}}}))
     assert site.tolerances_of("GROMACS", ["rate"]) == {}
-    with pytest.raises(ReframeError, match=r"tolerances: StartUp has no figure strat; it has end, start"):
+    with pytest.raises(ReframeError, match=r"tolerances: StartUp has no metric strat; it has end, start"):
         site.tolerances_of("StartUp", ["start", "end"])
 
 

@@ -10,7 +10,7 @@ from containercheck.application import references
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
 from containercheck.verdict import known_spreads
-from saved import figures, problems
+from saved import metrics, problems
 from startup import StartUp
 
 #: The program has the name of the check's file, which is loaded already.
@@ -21,7 +21,7 @@ SPECIFICATION.loader.exec_module(program)
 
 
 def test_one_copy_and_several_are_told_apart():
-    found = figures(StartUp, "startup/passing", ranks=1)
+    found = metrics(StartUp, "startup/passing", ranks=1)
     assert found == {
         "start": 0.004339,
         "end": 0.000394,
@@ -34,7 +34,7 @@ def test_one_copy_and_several_are_told_apart():
 
 def test_a_command_that_does_not_answer_is_no_result():
     """The program then says why on its standard error, and nothing else."""
-    assert any("figure start not found" in problem for problem in problems(StartUp, "startup/failing", ranks=1))
+    assert any("metric start not found" in problem for problem in problems(StartUp, "startup/failing", ranks=1))
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_a_command_that_does_not_answer_is_no_result():
 def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, starts, others):
     """Four rounds, as a confirming run had, left 0.3 s undecided: the spread was stated as a tenth of a second."""
     facts = {"name": "new", "label": "new", "compared_with": "old"}
-    sides = [{**facts, "accepted": references.margins(StartUp.figures, 5.0)}]
+    sides = [{**facts, "accepted": references.margins(StartUp.metrics, 5.0)}]
     sides[:0] = [{**facts, "name": name, "label": name, "compared_with": None} for name in ("baseline", "old")]
     scatter = {"start": 0.012, "end": 0.003, "memory": 0.16}
     earlier = []
     for _, sign in zip(range(rounds), itertools.cycle((1, -1))):
-        kinds = {figure.name: figure.name.partition("_")[0] for figure in StartUp.figures}
+        kinds = {metric.name: metric.name.partition("_")[0] for metric in StartUp.metrics}
         new = {name: 1 + later * (kind == "start") + sign * scatter[kind] for name, kind in kinds.items()}
         earlier.append({"baseline": dict.fromkeys(kinds, 0.01), "old": dict.fromkeys(kinds, 1.0), "new": new})
-    priors = known_spreads.figure_priors(StartUp.figures, {})
-    judged = Evaluation(Facts(facts_of(StartUp.figures, sides=sides, earlier=earlier, priors=priors)), Path())
+    priors = known_spreads.metric_priors(StartUp.metrics, {})
+    judged = Evaluation(Facts(facts_of(StartUp.metrics, sides=sides, earlier=earlier, priors=priors)), Path())
     verdicts = {name: pairs.verdict for (_, name), pairs in judged.pairs.items()}
     assert {verdicts.pop(name) for name in ("start", "start_several")} == {starts}
     assert others is None or {*verdicts.values()} == {others}

@@ -74,4 +74,4 @@ def test_the_one_that_loads_its_mpi_is_judged_and_the_other_is_known_by_no_libra
 def test_the_time_in_mpi_is_refused_as_a_preloaded_library_would_miss_it():
     check = SimpleNamespace(mpi_times=True, rank_count="ranks", static_mpi=True)
     with pytest.raises(ReframeError, match="^mpi_times: no library can be preloaded before the static MPI of "):
-        ContainerCheck._add_figures(check)
+        ContainerCheck._add_metrics(check)

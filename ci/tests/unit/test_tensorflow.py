@@ -7,12 +7,12 @@ from conftest import run_of
 from containercheck.node.outputs import reading
 from containercheck.node.verdict import builds
 from ramp import RAMP
-from saved import OUTPUTS, figures, problems
+from saved import OUTPUTS, metrics, problems
 from tensorflow_cnn import TensorFlow, TensorFlowCNN
 
 
 def test_images_per_second_are_a_mean_of_three():
-    assert figures(TensorFlowCNN, "tensorflow_cnn/passing", ranks=1) == pytest.approx(
+    assert metrics(TensorFlowCNN, "tensorflow_cnn/passing", ranks=1) == pytest.approx(
         {"images_per_second": (2.531 + 4.338 + 4.881) / 3}
     )
 
@@ -24,7 +24,7 @@ def test_a_network_that_learns_nothing_fails():
 
 
 def test_the_unet_tells_overhead_from_computation():
-    assert figures(RAMP, "ramp/passing", ranks=1) == pytest.approx(
+    assert metrics(RAMP, "ramp/passing", ranks=1) == pytest.approx(
         {
             "outside": 19.340,
             "outside_ratio": 19.340,
@@ -36,10 +36,10 @@ def test_the_unet_tells_overhead_from_computation():
     )
 
 
-def test_a_kernel_that_counts_no_io_gives_no_figure(tmp_path):
-    (io,) = (figure for figure in RAMP.figures if figure.name == "io")
+def test_a_kernel_that_counts_no_io_gives_no_metric(tmp_path):
+    (io,) = (metric for metric in RAMP.metrics if metric.name == "io")
     (tmp_path / "out").write_text("io unknown: [Errno 2] No such file or directory: '/proc/self/io'\n")
-    assert reading.read_figure(io, tmp_path) is None
+    assert reading.read_metric(io, tmp_path) is None
 
 
 def test_a_unet_that_learns_nothing_fails():

@@ -4,7 +4,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from containercheck.application.axes import ALL_CORES, PLAIN, RanksOnNode, ThreadsOfRank
+from containercheck.application.axes import ALL_CORES, PLAIN, RanksPerNode, ThreadsPerRank
 from containercheck.application.declare import skip_without_threads
 from containercheck.node.contract import UNSUPPORTED
 from containercheck.site.layout import Layout
@@ -17,9 +17,9 @@ PROGRAM = "int main(void) {\n#pragma omp parallel\n;\nreturn 0; }\n"
 def layout(ranks, openmp, cores=48, ranks_per_node=None):
     """Return ranks and threads of a node, whichever of the two hooks comes first."""
     laid_out = []
-    for hooks in ((RanksOnNode.choose_ranks, ThreadsOfRank.choose_threads), (ThreadsOfRank.choose_threads,) * 2):
+    for hooks in ((RanksPerNode.choose_ranks, ThreadsPerRank.choose_threads), (ThreadsPerRank.choose_threads,) * 2):
         check = SimpleNamespace(ranks=ranks, openmp=openmp, threads=1, ranks_per_node=ranks_per_node)
-        for hook in (*hooks, RanksOnNode.choose_ranks):
+        for hook in (*hooks, RanksPerNode.choose_ranks):
             hook(check)
         site = Site("cluster:compute", False, "x86_64", cores, 0)
         laid_out.append(Layout.on(site, 1, check.ranks_per_node, check.threads, 1))

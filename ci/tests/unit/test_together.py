@@ -1,4 +1,4 @@
-"""The figures of a check together: its verdict, when its rounds end, and which figures a failure names."""
+"""The metrics of a check together: its verdict, when its rounds end, and which metrics a failure names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, facts_of
-from containercheck import Figure
+from containercheck import Metric
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
 from containercheck.node.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Prior, more_would_tell
@@ -33,9 +33,9 @@ def test_a_check_ends_when_more_would_not_tell():
     assert not more_would_tell([young], 40)
 
 
-@pytest.mark.parametrize(("overhead", "figures"), [(0, 2), (20, 100)])
-def test_a_figure_that_may_get_its_verdict_is_waited_for_beside_a_hopeless_one(overhead, figures):
-    wild, other = judged(WILD[:28], figures=figures), judged(noisy(overhead, 0.06, 10, seed=3), figures=figures)
+@pytest.mark.parametrize(("overhead", "metrics"), [(0, 2), (20, 100)])
+def test_a_metric_that_may_get_its_verdict_is_waited_for_beside_a_hopeless_one(overhead, metrics):
+    wild, other = judged(WILD[:28], metrics=metrics), judged(noisy(overhead, 0.06, 10, seed=3), metrics=metrics)
     assert wild.is_hopeless and other.verdict == INCONCLUSIVE
     assert more_would_tell([wild, other], 28)
 
@@ -48,8 +48,8 @@ def prior(spread):
 
 
 def test_after_a_failure_a_check_goes_on_to_name_what_else_is_too_slow_and_no_longer():
-    failed = judged(noisy(300, 0.03, 2), figures=14, prior=prior(3.0))
-    slow, noise = (judged(noisy(overhead, 0.03, 2), figures=14, prior=prior(20.0)) for overhead in (60, 0))
+    failed = judged(noisy(300, 0.03, 2), metrics=14, prior=prior(3.0))
+    slow, noise = (judged(noisy(overhead, 0.03, 2), metrics=14, prior=prior(20.0)) for overhead in (60, 0))
     assert (failed.decided_after, slow.may_fail, noise.may_fail) == (2, True, False)
     assert more_would_tell([failed, slow, noise], 2)
     assert more_would_tell([failed, slow, noise], 3)
@@ -64,16 +64,16 @@ def test_after_a_failure_a_check_goes_on_to_name_what_else_is_too_slow_and_no_lo
 
 def test_what_may_fail_is_outside_of_what_is_accepted_and_open():
     quiet = prior(6.0)
-    assert judged(noisy(30, 0.06, 2), figures=14, prior=quiet).may_fail
-    assert not judged(noisy(300, 0.06, 2), figures=14, prior=quiet).may_fail
+    assert judged(noisy(30, 0.06, 2), metrics=14, prior=quiet).may_fail
+    assert not judged(noisy(300, 0.06, 2), metrics=14, prior=quiet).may_fail
     # Below what a reference expects, which fails too; a gain where none is expected only is a question.
-    assert judged(noisy(0, 0.06, 2), lowest=80, highest=99, figures=14, prior=prior(20.0)).may_fail
+    assert judged(noisy(0, 0.06, 2), lowest=80, highest=99, metrics=14, prior=prior(20.0)).may_fail
     assert not judged(noisy(-47, 0.03, 2), prior=prior(20.0)).may_fail
 
 
 #: As many as HPCC has; three of them four times slower.
-FIGURES = [Figure(f"figure{number}", r"(\S+)", "x") for number in range(14)]
-SLOW = ("figure0", "figure1", "figure2")
+METRICS = [Metric(f"metric{number}", r"(\S+)", "x") for number in range(14)]
+SLOW = ("metric0", "metric1", "metric2")
 #: As HPCC's file states them, in percent.
 OF_HPCC = (15, 20, 15, 20, 20, 15, 20, 40, 30, 15, 10, 10, 10, 10)
 
@@ -81,32 +81,32 @@ OF_HPCC = (15, 20, 15, 20, 20, 15, 20, 40, 30, 15, 10, 10, 10, 10)
 def check_of(spreads, known, seed, most=HORIZON):
     """Return a check's evaluation, and its outcome, after as many rounds as the job runs."""
     source = random.Random(seed)
-    facts = facts_of(FIGURES, priors={figure.name: (spread, "the check") for figure, spread in zip(FIGURES, known)})
+    facts = facts_of(METRICS, priors={metric.name: (spread, "the check") for metric, spread in zip(METRICS, known)})
     evaluation = Evaluation(Facts(facts), Path())
     while evaluation.more_would_tell() and len(evaluation.rounds) < most:
         values = {"baseline": {}, "subject": {}}
-        for figure, spread in zip(FIGURES, spreads):
-            factor = 4 if figure.name in SLOW else 1
-            values["baseline"][figure.name] = 100.0
-            values["subject"][figure.name] = 100.0 / factor * math.exp(source.gauss(0, spread / 100))
+        for metric, spread in zip(METRICS, spreads):
+            factor = 4 if metric.name in SLOW else 1
+            values["baseline"][metric.name] = 100.0
+            values["subject"][metric.name] = 100.0 / factor * math.exp(source.gauss(0, spread / 100))
         evaluation.count(values)
     program = Program("true")
     sides = [Side(BARE["name"], "bare", program), Side(GENERIC["name"], "generic", program, compared_with=BARE["name"])]
-    return evaluation, JobOutcome(FIGURES, sides, evaluation, (), {}, {})
+    return evaluation, JobOutcome(METRICS, sides, evaluation, (), {}, {})
 
 
 def failed_in(outcome):
-    return tuple(comparison.figure.name for comparison in outcome.comparisons if comparison.verdict == FAIL)
+    return tuple(comparison.metric.name for comparison in outcome.comparisons if comparison.verdict == FAIL)
 
 
 @pytest.mark.parametrize("known", [[3] * 14, [20] * 14, [1] * 14], ids=["known", "default", "too small"])
-def test_three_figures_that_are_four_times_slower_are_all_named_within_four_rounds(known):
+def test_three_metrics_that_are_four_times_slower_are_all_named_within_four_rounds(known):
     for seed in range(30):
         evaluation, outcome = check_of([3] * 14, known, seed)
         assert len(evaluation.rounds) <= 4
         assert failed_in(outcome) == SLOW
         (line,) = outcome.failures
-        assert line.startswith("3 figures are worse than bare in this session: figure0 by 7")
+        assert line.startswith("3 metrics are worse than bare in this session: metric0 by 7")
         assert all(f"{name} by 7" in line for name in SLOW)
 
 

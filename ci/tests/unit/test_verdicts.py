@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 
 def row(verdict="inconclusive", needed=None, rounds=12, each=5.0, **facts):
-    row = {"figure": "rate", "unit": "x", "verdict": verdict, "rounds": rounds, "rounds_needed": needed}
+    row = {"metric": "rate", "unit": "x", "verdict": verdict, "rounds": rounds, "rounds_needed": needed}
     return {**row, "round_seconds": each, "overhead_unit": "%", "spread": 4.0, "subject_label": "generic", **facts}
 
 
@@ -35,7 +35,7 @@ BEYOND = row(needed=None)
 
 
 @pytest.mark.parametrize(
-    ("rows", "least", "most", "figures"),
+    ("rows", "least", "most", "metrics"),
     [
         ([row(needed=14), row(needed=16), row("pass")], 10.0, 5 * (1.3 * 16 - 12), 2),
         # What else is open in the case closes all the same.
@@ -47,9 +47,9 @@ BEYOND = row(needed=None)
         ([row(rounds=1, spread=None)], 25.0, 5 * (1.3 * 6 - 1), 1),
     ],
 )
-def test_a_case_needs_the_rounds_that_its_open_figures_lack(rows, least, most, figures):
+def test_a_case_needs_the_rounds_that_its_open_metrics_lack(rows, least, most, metrics):
     opened = case("A", *rows)
-    assert open_verdicts.need_of(opened) == open_verdicts.Need(opened, least, math.ceil(most), figures)
+    assert open_verdicts.need_of(opened) == open_verdicts.Need(opened, least, math.ceil(most), metrics)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_case_needs_the_rounds_that_its_open_figures_lack(rows, least, most, f
         ([BEYOND, row("pass")], {}),
         # Its job saw no use in one more round.
         ([row(needed=13)], {"seconds": 0}),
-        # The other figures of a check that failed are not open.
-        ([row("fail"), row(needed=13, figure="other")], {}),
-        ([row("fail"), row(needed=13, figure="other")], {"result": "fail"}),
+        # The other metrics of a check that failed are not open.
+        ([row("fail"), row(needed=13, metric="other")], {}),
+        ([row("fail"), row(needed=13, metric="other")], {"result": "fail"}),
     ],
 )
 def test_nothing_is_needed_where_nothing_closes(rows, facts):
@@ -73,7 +73,7 @@ def test_the_cheapest_go_first_and_as_many_as_fit():
     assert chosen(plan) == ["Short", "Middle", "Long"]
     # What is forecast are all rounds, and so is its margin; but no more than 40, where it is on what is missing.
     assert plan.seconds == {"Short": 25, "Middle": 44, "Long": 182}
-    assert (plan.takes, plan.figures) == (30 + 25 + 44 + 182, 3)
+    assert (plan.takes, plan.metrics) == (30 + 25 + 44 + 182, 3)
     assert chosen(open_verdicts.plan(cases, left=100)) == ["Short", "Middle"]
     assert chosen(open_verdicts.plan(cases, left=40)) == ["Short"]
     assert chosen(open_verdicts.plan(cases, left=14)) == []
@@ -84,8 +84,8 @@ def test_the_cheapest_go_first_and_as_many_as_fit():
     ]
 
 
-def test_cases_share_the_time_where_each_can_close_one_of_its_figures():
-    rich = case("Rich", *(row(needed=14, figure=str(n)) for n in range(4)), row(needed=40, figure="slow"))
+def test_cases_share_the_time_where_each_can_close_one_of_its_metrics():
+    rich = case("Rich", *(row(needed=14, metric=str(n)) for n in range(4)), row(needed=40, metric="slow"))
     plan = open_verdicts.plan([case("Short", row(needed=13)), rich], left=61.5)
     # Both get their least, 5 s and 10 s, and half of the rest.
     assert (chosen(plan), plan.seconds, plan.takes) == (["Short", "Rich"], {"Short": 18, "Rich": 23}, 61)
@@ -146,7 +146,7 @@ def test_the_first_run_takes_its_part_of_the_session():
 
 
 def known(name, closing, each=2.0, variant="generic", most=60.0):
-    """Return a case whose figures are known to close after so many rounds, each of a run of so many seconds a side."""
+    """Return a case whose metrics are known to close after so many rounds, each of a run of so many seconds a side."""
     expected = {"expected": 15 + most, "closing": closing, "seconds": each, "rounds": most}
     return case(name, variant=variant, expected=expected)
 
@@ -174,7 +174,7 @@ def test_where_time_is_short_the_cheapest_have_what_they_need():
 
 
 def test_no_case_gets_less_than_two_rounds_in_a_first_run():
-    """One round has no spread, and so its figures no bound: a session on two cores left five cases like that."""
+    """One round has no spread, and so its metrics no bound: a session on two cores left five cases like that."""
     cases = [known("Slow", [4], each=9.0), known("Quick", [2], each=0.5), known("Noisy", [40], each=1.0)]
     seconds = open_verdicts.first_seconds(cases, 150)
     assert seconds["Slow"] >= 2 * 2 * 9.0
@@ -196,8 +196,8 @@ def test_the_time_of_builds_is_that_beyond_the_usual_start():
     assert open_verdicts.built([case("A", building=300.0), case("B", building=60.0), case("C", building=5.0)]) == 340
 
 
-CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, figure="other"), row("pass", spread=99.0))
-WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.0, figure="other"))
+CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, metric="other"), row("pass", spread=99.0))
+WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.0, metric="other"))
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
             "the only verdict is open, 1 more minute would close it: containercheck run --minutes 1 --open",
         ),
         (
-            [case("A", row(needed=13), row(needed=13, figure="other"))],
+            [case("A", row(needed=13), row(needed=13, metric="other"))],
             "pairs here spread by 4 % (A); 2 of 2 verdicts are open, 1 more minute would close them: "
             "containercheck run --minutes 1 --open",
         ),
         (
-            [case("A", row("pass"), row(figure="other"))],
+            [case("A", row("pass"), row(metric="other"))],
             "pairs here spread by 4 % (A); 1 of 2 verdicts is open, and more rounds would not close it: it takes "
             "longer runs or a quieter machine",
         ),

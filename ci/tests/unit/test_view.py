@@ -26,9 +26,9 @@ def shown(view, raw, result, rows):
     return view.ended(read({**raw, "result": result, "results": rows})[0])
 
 
-def test_a_case_that_passed_is_told_by_its_worst_figure():
+def test_a_case_that_passed_is_told_by_its_worst_metric():
     line = line_of(row("fast", overhead=-1), row("near", overhead=4), row("loose", overhead=6, accepted=[None, 30.0]))
-    assert (line.state, line.figure, line.value) == ("pass", "near", "+4 ± 2 %")
+    assert (line.state, line.metric, line.value) == ("pass", "near", "+4 ± 2 %")
     assert line.rest == "12 rounds; all 3 pass"
 
 
@@ -39,7 +39,7 @@ def test_a_case_that_failed_is_told_by_the_worst_of_what_failed():
         row("b", overhead=200, verdict="fail"),
     ]
     line = line_of(*rows, result="fail")
-    assert (line.state, line.figure, line.rest) == ("FAIL", "b", "12 rounds; 2 of 3 fail, 1 open")
+    assert (line.state, line.metric, line.rest) == ("FAIL", "b", "12 rounds; 2 of 3 fail, 1 open")
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_a_case_that_failed_is_told_by_the_worst_of_what_failed():
 )
 def test_what_is_open_says_what_is_known(kind, state):
     line = line_of(row("fine"), opened("noisy", "noisy"), opened(kind, "asked", overhead=8))
-    assert (line.state, line.figure) == (state, "asked")
+    assert (line.state, line.metric) == (state, "asked")
     assert line.rest.startswith("12 rounds; ")
     assert len(line.rest) > len("12 rounds; ")
 
 
 def test_a_bare_case_has_its_value():
     line = line_of(alone("rate", 123.456), variant="bare")
-    assert (line.state, line.name, line.figure, line.value, line.rest) == (
+    assert (line.state, line.name, line.metric, line.value, line.rest) == (
         "ran",
         "Code bare",
         "rate",
@@ -63,7 +63,7 @@ def test_a_bare_case_has_its_value():
     )
 
 
-def test_a_case_that_did_not_come_to_figures_has_a_line_too():
+def test_a_case_that_did_not_come_to_metrics_has_a_line_too():
     assert line_of(result="fail") == case_lines.Line("FAIL", "Code generic")
     view = CaseView(is_terminal=False)
     assert shown(view, case(), "fail", []).splitlines() == ["FAIL  Code generic", "FAILED: Code generic: fail"]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from saved import figures, problems
+from saved import metrics, problems
 from wordcount import WordCount
 
 SOURCES = REPOSITORY / "checks" / "src"
@@ -20,8 +20,8 @@ def make_text(*arguments):
     subprocess.run([sys.executable, SOURCES / "text" / "make_text.py", *arguments], check=True)
 
 
-def test_the_figures_of_a_run():
-    assert figures(WordCount, "wordcount/passing", ranks=2) == pytest.approx(
+def test_the_metrics_of_a_run():
+    assert metrics(WordCount, "wordcount/passing", ranks=2) == pytest.approx(
         {
             "seconds_compute": 11.4956,
             "seconds_merging": 0.0372,

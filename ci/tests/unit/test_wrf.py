@@ -8,14 +8,14 @@ import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node import contract
 from containercheck.node.outputs.reading import read_answer
-from saved import OUTPUTS, build, figures, problems, why
+from saved import OUTPUTS, build, metrics, problems, why
 from wrf import WRF
 
 PREPARE = REPOSITORY / "checks" / "src" / "wrf" / "prepare"
 
 
-def test_the_figures_of_a_run():
-    found = figures(WRF, "wrf/passing", ranks=2)
+def test_the_metrics_of_a_run():
+    found = metrics(WRF, "wrf/passing", ranks=2)
     assert set(found) == {"step", "seconds_wrf"}
     # Of all steps but the first; the rest of the run is its start, and what it reads and writes.
     assert 39 * found["step"] < found["seconds_wrf"] < 60 * found["step"]

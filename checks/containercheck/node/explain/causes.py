@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from containercheck.node.contract import MEASURED
 
-#: Kinds of figures, by what they measure.
+#: Kinds of metrics, by what they measure.
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 #: Kinds that messages between ranks can slow, and that processors can.
 MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
@@ -75,9 +75,9 @@ class Cause(NamedTuple):
     :ivar sentence: what differs.
     :ivar remedy: what a person can do.
     :ivar source: where it was seen.
-    :ivar kinds: the kinds of figures that it can slow.
+    :ivar kinds: the kinds of metrics that it can slow.
     :ivar weight: how likely it is the cause where it is there; from 0 to 100.
-    :ivar narrow: whether it explains only figures that are declared to be of its kinds, and no application as a whole.
+    :ivar narrow: whether it explains only metrics that are declared to be of its kinds, and no application as a whole.
     :ivar change: takes the difference away; None where nothing can.
     :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
     :ivar devices: beginnings of the paths of the devices without which it explains nothing: the node needs one of them.

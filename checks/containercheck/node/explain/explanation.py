@@ -1,4 +1,4 @@
-"""Explain a failure: rank the causes that can explain the figures that failed, and say what experiments proved."""
+"""Explain a failure: rank the causes that can explain the metrics that failed, and say what experiments proved."""
 
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
@@ -22,12 +22,12 @@ def causes(
     failed: Sequence[Any],
     ranks: int = 2,
 ) -> List[Cause]:
-    """Return the differences that can explain the figures that failed, the likeliest first.
+    """Return the differences that can explain the metrics that failed, the likeliest first.
 
     :param bare, container: what both sides saw; None where it is not known.
     :param uses: what the runs of both used, bare first.
-    :param failed: the figures that are too slow, with what each ``measures``; none for a run that failed otherwise.
-    :param ranks: of the application: where it has one, messages slow no figure that does not say so.
+    :param failed: the metrics that are too slow, with what each ``measures``; none for a run that failed otherwise.
+    :param ranks: of the application: where it has one, messages slow no metric that does not say so.
     """
     scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in _concerning(bare, container, uses)]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
@@ -101,16 +101,16 @@ def _concerns(cause: Cause, bare: Optional[Observation], families: Set[str]) -> 
 
 
 def _explained(cause: Cause, failed: Sequence[Any], ranks: int) -> float:
-    """Return the part of the failed figures that a cause can explain."""
+    """Return the part of the failed metrics that a cause can explain."""
     if not failed:
         return 0.0
-    return sum(_explains(cause, figure, ranks) for figure in failed) / len(failed)
+    return sum(_explains(cause, metric, ranks) for metric in failed) / len(failed)
 
 
-def _explains(cause: Cause, figure: Any, ranks: int) -> bool:
-    if not figure.measures:
+def _explains(cause: Cause, metric: Any, ranks: int) -> bool:
+    if not metric.measures:
         return not cause.narrow and (ranks > 1 or bool({*cause.kinds} - {*MPI}))
-    return bool({*cause.kinds} & {*figure.measures})
+    return bool({*cause.kinds} & {*metric.measures})
 
 
 def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), results: Sequence[Mapping[str, Any]] = ()):
@@ -171,7 +171,7 @@ def took_effect(
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:
-    """Return whether the container with the remedy is as fast as bare in all figures that had failed.
+    """Return whether the container with the remedy is as fast as bare in all metrics that had failed.
 
     Or whether all of its runs ended well, where all without the remedy ended otherwise or hung.
     """
@@ -180,14 +180,14 @@ def is_proven(cause: Mapping[str, Any]) -> bool:
         result = cause.get("result") or {}
         well = not result.get("failed") and result.get("took_effect") and result.get("ended_well", 0) >= ENDING_WELL
         return bool(well) and failed == runs >= ENDED
-    figures = (cause.get("result") or {}).get("figures") or {}
-    return bool(figures) and all(figure["helps"] == FAIL and figure["rest"] == PASS for figure in figures.values())
+    metrics = (cause.get("result") or {}).get("metrics") or {}
+    return bool(metrics) and all(metric["helps"] == FAIL and metric["rest"] == PASS for metric in metrics.values())
 
 
 def helps(cause: Mapping[str, Any]) -> bool:
-    """Return whether the remedy takes at least half of the overhead away in a figure that had failed."""
-    figures = (cause.get("result") or {}).get("figures") or {}
-    return any(figure["helps"] == FAIL for figure in figures.values())
+    """Return whether the remedy takes at least half of the overhead away in a metric that had failed."""
+    metrics = (cause.get("result") or {}).get("metrics") or {}
+    return any(metric["helps"] == FAIL for metric in metrics.values())
 
 
 def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
@@ -225,10 +225,10 @@ def outcome(cause: Mapping[str, Any]) -> str:
     if cause.get("ended"):
         verdict = "proven" if is_proven(cause) else "too few runs, or the difference stayed"
         return f"{verdict}: {_endings(cause)}"
-    figures = cause["result"]["figures"]
-    if not figures:
+    metrics = cause["result"]["metrics"]
+    if not metrics:
         return "it was not run in a round that counts"
-    shown = _overheads(figures)
+    shown = _overheads(metrics)
     if is_proven(cause):
         return f"proven, {shown}"
     if helps(cause):
@@ -242,9 +242,9 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
     result = cause.get("result") or {}
     if cause.get("ended"):
         return bool(result.get("failed")) and result.get("took_effect", False)
-    figures = result.get("figures") or {}
-    effective = bool(figures) and result.get("took_effect", False)
-    return effective and all(figure["helps"] == PASS for figure in figures.values())
+    metrics = result.get("metrics") or {}
+    effective = bool(metrics) and result.get("took_effect", False)
+    return effective and all(metric["helps"] == PASS for metric in metrics.values())
 
 
 def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
@@ -253,13 +253,13 @@ def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
     if cause.get("ended"):
         proof = f"proven: with {label} {_endings(cause)}"
         return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
-    figures = cause["result"]["figures"]
-    proven = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL and figure["rest"] == PASS}
+    metrics = cause["result"]["metrics"]
+    proven = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL and metric["rest"] == PASS}
     printed = [f"{what}: {cause['sentence']}"]
-    if len(proven) == len(figures):
+    if len(proven) == len(metrics):
         printed.append(f"proven: with {label} {_overheads(proven)}")
     else:
-        helped = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL}
+        helped = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL}
         printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}")
     return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
 
@@ -270,27 +270,27 @@ def _endings(cause: Mapping[str, Any]) -> str:
     return f"all of {cause['result']['ended_well']} runs ended well, and {runs - failed} of {runs} without"
 
 
-def _overheads(figures: Mapping[str, Mapping[str, Any]], most: int = 3) -> str:
+def _overheads(metrics: Mapping[str, Mapping[str, Any]], most: int = 3) -> str:
     """Return the overheads with the remedy, those first that were largest without it."""
-    ordered = sorted(figures.items(), key=lambda item: -(item[1]["without"] or 0.0))
-    texts = [f"of {name} is {_overhead(figure)}" for name, figure in ordered[:most]]
+    ordered = sorted(metrics.items(), key=lambda item: -(item[1]["without"] or 0.0))
+    texts = [f"of {name} is {_overhead(metric)}" for name, metric in ordered[:most]]
     more = f", and of {len(ordered) - most} more it is gone" if len(ordered) > most else ""
     return "the overhead " + ", ".join(texts) + more
 
 
-def _overhead(figure: Mapping[str, Any]) -> str:
-    unit = f" {figure['unit']}".rstrip()
-    low, high = (None if end is None else number(end, 2, "+") for end in figure["interval"])
+def _overhead(metric: Mapping[str, Any]) -> str:
+    unit = f" {metric['unit']}".rstrip()
+    low, high = (None if end is None else number(end, 2, "+") for end in metric["interval"])
     ends = f" ({low} to {high})" if low is not None and high is not None else ""
-    without = f", and {number(figure['without'], 2, '+')}{unit} without" if figure["without"] is not None else ""
-    return f"{number(figure['overhead'], 2, '+')}{ends}{unit}{without}"
+    without = f", and {number(metric['without'], 2, '+')}{unit} without" if metric["without"] is not None else ""
+    return f"{number(metric['overhead'], 2, '+')}{ends}{unit}{without}"
 
 
-def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
+def _part(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     parts = [
-        1 - figure["overhead"] / figure["without"]
-        for figure in figures.values()
-        if figure["without"] and figure["overhead"] is not None
+        1 - metric["overhead"] / metric["without"]
+        for metric in metrics.values()
+        if metric["without"] and metric["overhead"] is not None
     ]
     if not parts:
         return "a part of it"
@@ -298,38 +298,38 @@ def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{low} % of it" if low == high else f"{low} to {high} % of it"
 
 
-def _is_left(figure: Mapping[str, Any]) -> bool:
+def _is_left(metric: Mapping[str, Any]) -> bool:
     """Return whether a part of the overhead is left with the remedy, beyond doubt."""
-    low = figure["interval"][0]
-    return figure["rest"] == FAIL and (low is None or low > 0 or figure.get("spread") is None)
+    low = metric["interval"][0]
+    return metric["rest"] == FAIL and (low is None or low > 0 or metric.get("spread") is None)
 
 
-def _doubt(figures: Mapping[str, Mapping[str, Any]]) -> str:
+def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     """Return why it is open whether that is all, to follow the part that is explained; empty where it is known."""
     # A verdict stays, where later rounds say otherwise: then it is open too.
-    unclear = [figure for figure in figures.values() if figure["rest"] != PASS and not _is_left(figure)]
-    if not unclear or any(_is_left(figure) for figure in figures.values()):
+    unclear = [metric for metric in metrics.values() if metric["rest"] != PASS and not _is_left(metric)]
+    if not unclear or any(_is_left(metric) for metric in metrics.values()):
         return ""
-    wide = [figure for figure in unclear if None not in (figure.get("spread"), figure.get("tolerance"))]
-    wide = [figure for figure in wide if figure["spread"] > figure["tolerance"]]
+    wide = [metric for metric in unclear if None not in (metric.get("spread"), metric.get("tolerance"))]
+    wide = [metric for metric in wide if metric["spread"] > metric["tolerance"]]
     if not wide:
         return "; whether it is all would take more rounds"
-    widest = max(wide, key=lambda figure: figure["spread"])
+    widest = max(wide, key=lambda metric: metric["spread"])
     spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
     return f"; pairs spread by {spread}: it is open whether that is all"
 
 
-#: Part of a figure's overhead by which that of the runs' time may differ, and still be the same thing.
+#: Part of a metric's overhead by which that of the runs' time may differ, and still be the same thing.
 ALIKE = 0.35
 #: Shortest run whose parts are known well enough, in seconds.
 SHORTEST = 1.0
 
 
 def time_line(bare: Use, container: Use, cores: int, overhead: float) -> str:
-    """Return where the time of a slower container went, in a line; empty where that does not explain the figure.
+    """Return where the time of a slower container went, in a line; empty where that does not explain the metric.
 
     :param cores: processors that a side has on the first node.
-    :param overhead: of the figure that decides, in percent.
+    :param overhead: of the metric that decides, in percent.
     """
     if bare.seconds < SHORTEST or not bare.user or overhead <= 0:
         return ""

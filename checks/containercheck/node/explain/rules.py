@@ -298,7 +298,7 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def _kinds_of(key: str) -> Tuple[Tuple[str, ...], int]:
-    """Return the kinds of figures that a setting can slow, and its weight.
+    """Return the kinds of metrics that a setting can slow, and its weight.
 
     :param key: its path and name.
     """

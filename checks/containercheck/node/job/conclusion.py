@@ -39,9 +39,9 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     - ``problems``: lines about runs that are not valid, or prove something else than they should; where there are any,
       there may be no rows. ``unreadable``: whether output could not be read.
     - ``rows``: see ``results.row.Row``. ``performance``: name, value and unit of what ReFrame logs.
-    - ``failures``, ``doubts``: lines about figures that failed, and that are open.
+    - ``failures``, ``doubts``: lines about metrics that failed, and that are open.
     - ``causes``, ``where_time_went``, ``explained``: what can explain a failure, and lines about it.
-    - ``notes``: lines about what is no fault. ``measured``: of each round side, figure and value.
+    - ``notes``: lines about what is no fault. ``measured``: of each round side, metric and value.
     - ``lost``: sides that the others were run on without, and why. ``seconds`` of the application.
     - ``provenance``: what ran where.
 
@@ -55,7 +55,7 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     names = {side.name for side in facts.sides}
     compared = {**record, "runs": [run for run in runs if run["side"] in names]}
     builds = builds_of.read(facts.identity, compared["runs"], stage)
-    outcome = JobOutcome(facts.figures, facts.sides, evaluation, facts.expected, builds, confirmation.confirmed)
+    outcome = JobOutcome(facts.metrics, facts.sides, evaluation, facts.expected, builds, confirmation.confirmed)
     problems = evaluation.final_problems()
     if problems:
         # Ranks that wait for one another on a core may never end.

@@ -1,6 +1,6 @@
 """Confirm what failed, and try what may be its cause, in the job that found it (standard library only, Python 3.6).
 
-Where a figure failed, fresh rounds run the sides that are compared and, beside them, the container with each of the
+Where a metric failed, fresh rounds run the sides that are compared and, beside them, the container with each of the
 likeliest differences taken away (a *remedy*), in random order. The fresh rounds alone decide whether the failure
 stands: it does where they fail too, or where they are too few to say otherwise; it does not where they pass, or where
 at least :data:`FEWEST` lie within what is accepted. A difference is the proven cause where the container is slow
@@ -59,7 +59,7 @@ class Confirmation:
     :param runner: runs the sides, and keeps the record.
     :param rounds: the first phase.
     :param not_started: by side, the reason why its ranks do not start.
-    :ivar confirmed: by side and figure that failed.
+    :ivar confirmed: by side and metric that failed.
     :ivar tried: remedies that ran, with their causes.
     :ivar seconds: that it took.
     """
@@ -144,9 +144,9 @@ class Confirmation:
 
     @property
     def confirmed(self) -> Dict[Place, Confirmed]:
-        """What fresh rounds said, by side and figure that failed; failures stand where there are none.
+        """What fresh rounds said, by side and metric that failed; failures stand where there are none.
 
-        A job that was ended before has none, and a figure that failed in the fresh rounds has no others.
+        A job that was ended before has none, and a metric that failed in the fresh rounds has no others.
         """
         if self._evaluation.emulated:
             return {}
@@ -164,7 +164,7 @@ class Confirmation:
         known = {result["name"]: result for result in evaluation.experiments.results()}
         for name, came_up in self._starts.items():
             failed = "" if all(came_up) else "its ranks did not start"
-            known[name] = {"name": name, "failed": failed, "ended_well": sum(came_up), "figures": {}}
+            known[name] = {"name": name, "failed": failed, "ended_well": sum(came_up), "metrics": {}}
         ended = [each for each in self.tried if each.remedy.name in known]
         shown = [known[each.remedy.name] for each in ended]
         causes = self._explaining.explain_end(endings, ended, shown)
@@ -178,7 +178,7 @@ class Confirmation:
         kept = [
             each
             for each in self.tried
-            if each.remedy.name in known and {(each.remedy.of, figure) for figure in each.remedy.figures} & standing
+            if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
         ]
         shown = [known[each.remedy.name] for each in kept]
         return self._explaining.explain_slowness(self._evaluation, standing, kept, shown)
@@ -201,14 +201,14 @@ class Confirmation:
         most = len(self.tried) + self._most_remedies(sides)
         # Without remedies, so many rounds are to be had in any case.
         kept = FEWEST * sum(self._runner.took.get(name, 0.0) for name in sides)
-        for cause, of, figures in self._explaining.slow(self._evaluation, failed):
+        for cause, of, metrics in self._explaining.slow(self._evaluation, failed):
             if len(self.tried) < most:
-                self._add_remedy(cause, of, figures, kept)
-        remedies = [each.remedy for each in self.tried if each.remedy.figures]
+                self._add_remedy(cause, of, metrics, kept)
+        remedies = [each.remedy for each in self.tried if each.remedy.metrics]
         # A round that cannot end in time is not begun.
         self._longest = sum(self._runner.took.get(name, 0.0) for name in (*sides, *(each.of for each in remedies)))
         self._fresh = Evaluation(self._facts.of_sides(sides), Path(), remedies, failed)
-        print("confirming: {}".format(", ".join(f"{figure} of {name}" for name, figure in failed)), flush=True)
+        print("confirming: {}".format(", ".join(f"{metric} of {name}" for name, metric in failed)), flush=True)
         self._why = "the time was used up"
         while self._goes_on(self._fresh):
             self._number += 1
@@ -226,7 +226,7 @@ class Confirmation:
         """Run the sides and the remedies that are still tried, in random order."""
         began, counted = time.monotonic(), len(fresh.rounds)
         failed = fresh.experiments.failed
-        remedies = [each.remedy.name for each in self.tried if each.remedy.figures and each.remedy.name not in failed]
+        remedies = [each.remedy.name for each in self.tried if each.remedy.metrics and each.remedy.name not in failed]
         names = [*sides, *remedies]
         self._runner.coin.shuffle(names)
         for runs in self._runner.turns(self._number, names, self._limit):
@@ -253,7 +253,7 @@ class Confirmation:
         wanted = {side.compared_with for side in self._facts.sides if side.name in names} | set(names)
         return [side.name for side in self._facts.sides if side.name in wanted]
 
-    def _add_remedy(self, cause: Cause, of: str, figures: Dict[str, float], kept: float = 0.0) -> Optional[Remedy]:
+    def _add_remedy(self, cause: Cause, of: str, metrics: Dict[str, float], kept: float = 0.0) -> Optional[Remedy]:
         """Make a remedy, where the side can carry it out and no other is the same; record what it sees.
 
         :param kept: seconds that must be left after it.
@@ -263,7 +263,7 @@ class Confirmation:
         left = self._budget - self.seconds - kept
         if not change or same or left <= 0 or not launch.fits(change):
             return None
-        remedy = Remedy(f"remedy{len(self.tried) + 1}", of, figures)
+        remedy = Remedy(f"remedy{len(self.tried) + 1}", of, metrics)
         mended = launch.with_remedy(remedy.name, change)
         print(f"{remedy.name} is {of} with {change.label}", flush=True)
         try:

@@ -1,7 +1,7 @@
 """Find out who else uses the job's nodes while a run is measured (Linux; standard library only, Python 3.6 or newer).
 
 A run is disturbed when processes that do not belong to it took more than 3 % of the node's capacity, or a hypervisor
-more than 5 % (steal). The rule was fixed beforehand and looks at no figure. Kernel threads and the processes of the
+more than 5 % (steal). The rule was fixed beforehand and looks at no metric. Kernel threads and the processes of the
 run, a runtime's helpers and daemons among them, do not count, nor does anything that the container itself may cause,
 such as context switches or pressure: to replace rounds because of that would hide what it costs. That such a rule
 leaves the verdict's error rates as they are, ci/benchmarks/detection.py simulates.

@@ -11,7 +11,7 @@ from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.experiments import Remedy
 from containercheck.node.outputs.facts import Facts
 
-#: A cause, the name of the side that it slows, and the overhead of each of its figures that failed.
+#: A cause, the name of the side that it slows, and the overhead of each of its metrics that failed.
 Slowing = Tuple[Cause, str, Dict[str, float]]
 
 
@@ -45,16 +45,16 @@ class Explaining:
         """Pair each container with what it is compared with."""
         self._facts, self._runs = facts, runs
         self._pairs = pairs_of(facts.sides)
-        self._figures = {figure.name: figure for figure in facts.figures}
+        self._metrics = {metric.name: metric for metric in facts.metrics}
 
     def slow(self, evaluation: Evaluation, failed: Collection[Tuple[str, str]]) -> List[Slowing]:
-        """Return the causes that can explain figures, the likeliest of each container first.
+        """Return the causes that can explain metrics, the likeliest of each container first.
 
-        :param failed: side and figure of those that failed.
+        :param failed: side and metric of those that failed.
         """
         by_pair = [
-            [(cause, pair.subject.name, figures) for cause in self._causes(pair, figures)]
-            for pair, figures in self._slow_pairs(evaluation, failed)
+            [(cause, pair.subject.name, metrics) for cause in self._causes(pair, metrics)]
+            for pair, metrics in self._slow_pairs(evaluation, failed)
         ]
         # The likeliest of each container first.
         return [each for turn in itertools.zip_longest(*by_pair) for each in turn if each]
@@ -66,17 +66,17 @@ class Explaining:
         tried: Sequence[Tried],
         results: Sequence[Mapping[str, Any]],
     ) -> Tuple[List[Dict[str, Any]], str]:
-        """Return what can explain the figures that failed, and where the time of the worst went, in a line.
+        """Return what can explain the metrics that failed, and where the time of the worst went, in a line.
 
-        :param failed: side and figure of those that failed.
+        :param failed: side and metric of those that failed.
         :param tried: causes whose remedies ran, in the order of ``results`` (``Experiments.results``).
         """
         found: List[Cause] = []
         line, most = "", 0.0
-        for pair, figures in self._slow_pairs(evaluation, failed):
-            found += pair.named(self._causes(pair, figures))
-            name, overhead = max(figures.items(), key=lambda item: self._loss(*item))
-            if self._figures[name].compare == "ratio" and self._loss(name, overhead) > most:
+        for pair, metrics in self._slow_pairs(evaluation, failed):
+            found += pair.named(self._causes(pair, metrics))
+            name, overhead = max(metrics.items(), key=lambda item: self._loss(*item))
+            if self._metrics[name].compare == "ratio" and self._loss(name, overhead) > most:
                 most = self._loss(name, overhead)
                 uses = pair.seen(Path(), self._runs)[2]
                 line = explanation.time_line(*uses, self._facts.cores, most)
@@ -112,23 +112,23 @@ class Explaining:
     def _slow_pairs(
         self, evaluation: Evaluation, failed: Collection[Tuple[str, str]]
     ) -> Iterable[Tuple[Pair, Dict[str, float]]]:
-        """Yield each container that is too slow, with the overhead of its figures that failed."""
+        """Yield each container that is too slow, with the overhead of its metrics that failed."""
         for pair in self._pairs:
-            figures = {
-                figure: pairs.estimate or 0.0
-                for (side, figure), pairs in evaluation.pairs.items()
-                if side == pair.subject.name and (side, figure) in failed and (pairs.estimate or 0.0) > pairs.lowest
+            metrics = {
+                metric: pairs.estimate or 0.0
+                for (side, metric), pairs in evaluation.pairs.items()
+                if side == pair.subject.name and (side, metric) in failed and (pairs.estimate or 0.0) > pairs.lowest
             }
-            if figures:
-                yield pair, figures
+            if metrics:
+                yield pair, metrics
 
-    def _causes(self, pair: Pair, figures: Iterable[str]) -> List[Cause]:
-        failed = [self._figures[name] for name in figures]
+    def _causes(self, pair: Pair, metrics: Iterable[str]) -> List[Cause]:
+        failed = [self._metrics[name] for name in metrics]
         return explanation.causes(*pair.seen(Path(), self._runs), failed, self._facts.ranks)
 
-    def _loss(self, figure: str, worse: float) -> float:
+    def _loss(self, metric: str, worse: float) -> float:
         """Return by how many percent longer the container takes: 100 for half the rate."""
-        return worse if self._figures[figure].better == "lower" else 100 * worse / max(1e-9, 100 - worse)
+        return worse if self._metrics[metric].better == "lower" else 100 * worse / max(1e-9, 100 - worse)
 
     def _stored(
         self, found: Sequence[Cause], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]

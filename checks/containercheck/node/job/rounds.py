@@ -5,7 +5,7 @@
 A round runs each side once (``baseline``, ``subject``: launch.py), in random order, so that neither the first nor the
 second has an advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at the same time,
 each on half of the cores, and a second time with the halves swapped, so that disturbance by the host affects both alike
-(Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every figure has its
+(Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every metric has its
 verdict, further rounds would not decide, or the time is used up; a round that was disturbed is replaced. Each run has
 its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
 all its processes, and the next run follows; the second failure of the same kind ends the rounds. With one side there is
@@ -108,7 +108,7 @@ class Rounds:
         if self._arguments.rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
         if not self.evaluation.more_would_tell():
-            return "every figure has its verdict, or more would not tell"
+            return "every metric has its verdict, or more would not tell"
         # A round that would not end in time is not started, unless no other counts.
         if self.evaluation.rounds and self._is_late():
             return "the time is used up"

@@ -4,7 +4,7 @@ A hypervisor may move an idle processor to another core when it wakes up, so tha
 in one run and on distant ones in the next. So a process for each processor spins in Linux's class SCHED_IDLE, which
 runs when no other process wants to (sched(7)). On the virtual machine where this was tried, pairs of bare
 runs then spread by 2.5 in place of 17 % (Ping Pong's latency), 4 in place of 6 % (its bandwidth), 11 in place of 18 %
-(HPL in HPCC) and, in the median of HPCC's fourteen figures, 9 in place of 14 %.
+(HPL in HPCC) and, in the median of HPCC's fourteen metrics, 9 in place of 14 %.
 
 The class counts only among processes of the same session (autogroup) or cgroup. So this works for runs in the runner's
 own session, and not for those that a daemon starts.
@@ -30,7 +30,7 @@ TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
 
 
 def facts() -> Dict[str, str]:
-    """Return kernel, processor, system and frequency governor: facts that may explain a change of bare figures.
+    """Return kernel, processor, system and frequency governor: facts that may explain a change of bare metrics.
 
     Those that cannot be read are left out.
     """

@@ -1,1 +1,1 @@
-"""Modules that read the output of programs: figures, answers, and the line that says why a run failed."""
+"""Modules that read the output of programs: metrics, answers, and the line that says why a run failed."""

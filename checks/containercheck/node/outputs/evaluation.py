@@ -2,7 +2,7 @@
 
 How a verdict comes about: ``reading`` finds values in a run's output, ``run_results`` reads a run, this module adds the
 values of a round to pairs, ``stats/pairs`` judges these by two tests (``stats/boundaries``), ``verdict/outcome``
-compares the sides, and ``verdict/comparison`` has the line and the row of each figure.
+compares the sides, and ``verdict/comparison`` has the line and the row of each metric.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -28,22 +28,22 @@ WHERE_EMULATED = 2
 
 
 class Place(NamedTuple):
-    """The names of a side and of a figure: one comparison of the job."""
+    """The names of a side and of a metric: one comparison of the job."""
 
     side: str
-    figure: str
+    metric: str
 
 
 class Evaluation:
-    """All rounds of a job so far: the problems of their runs, their figures, and the verdict on each.
+    """All rounds of a job so far: the problems of their runs, their metrics, and the verdict on each.
 
     :param facts: by which runs are read.
     :param stagedir: directory with the runs' outputs.
     :param remedies: sides that run in the same rounds, and change no verdict.
     :param only: the comparisons that are judged; None for all.
-    :ivar rounds: of each complete round side, figure and value; earlier ones first, replaced ones left out.
+    :ivar rounds: of each complete round side, metric and value; earlier ones first, replaced ones left out.
     :ivar replaced: number of rounds that were replaced because something else disturbed them.
-    :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
+    :ivar pairs: by side and metric, the pairs of all rounds with their verdict.
     :ivar emulated: whether nothing is judged, because the nodes' processors are emulated.
     :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
@@ -174,46 +174,46 @@ class Evaluation:
         self._round = {}
 
     def _side_values(self, runs: List[Values]) -> Dict[str, float]:
-        """Return a side's figures of a round, of those that each of its runs has."""
-        figures = [figure for figure in self._facts.figures if all(figure.name in run.figures for run in runs)]
+        """Return a side's metrics of a round, of those that each of its runs has."""
+        metrics = [metric for metric in self._facts.metrics if all(metric.name in run.metrics for run in runs)]
         return {
-            figure.name: side_value([run.figures[figure.name] for run in runs], figure.compare) for figure in figures
+            metric.name: side_value([run.metrics[metric.name] for run in runs], metric.compare) for metric in metrics
         }
 
     def count(self, values: Dict[str, Dict[str, float]]) -> None:
-        """Add the pairs of a round; the first round determines how many figures are judged together.
+        """Add the pairs of a round; the first round determines how many metrics are judged together.
 
-        :param values: of each side that ran, by figure.
+        :param values: of each side that ran, by metric.
         """
         if not self.rounds:
             self._begin_pairs(values)
         self.rounds.append(values)
         for place, pairs in self.pairs.items():
             measure = self._facts.side(place.side).compared_with or ""
-            baseline, subject = (values.get(side, {}).get(place.figure) for side in (measure, place.side))
+            baseline, subject = (values.get(side, {}).get(place.metric) for side in (measure, place.side))
             if baseline is not None and subject is not None:
                 pairs.add(baseline, subject)
 
     def _begin_pairs(self, values: Mapping[str, Mapping[str, float]]) -> None:
-        having = {side.name: self._facts.figures_of(side.name) for side in self._left()}
+        having = {side.name: self._facts.metrics_of(side.name) for side in self._left()}
         # One that does not apply to a run of one side is reported as missing, and compared in none.
         complete = [
-            figure
-            for figure in self._facts.figures
-            if all(figure.name in values[name] for name, figures in having.items() if figure in figures)
+            metric
+            for metric in self._facts.metrics
+            if all(metric.name in values[name] for name, metrics in having.items() if metric in metrics)
         ]
         judged = [
-            (side, figure)
+            (side, metric)
             for side in self._left()
-            for figure in complete
-            if side.compared_with is not None and figure in having[side.name] and figure in having[side.compared_with]
-            if self._only is None or Place(side.name, figure.name) in self._only
+            for metric in complete
+            if side.compared_with is not None and metric in having[side.name] and metric in having[side.compared_with]
+            if self._only is None or Place(side.name, metric.name) in self._only
         ]
-        for side, figure in judged:
-            self.pairs[Place(side.name, figure.name)] = self._facts.new_pairs(side, figure, len(judged))
+        for side, metric in judged:
+            self.pairs[Place(side.name, metric.name)] = self._facts.new_pairs(side, metric, len(judged))
 
     def more_would_tell(self) -> bool:
-        """Tell whether another round may give a verdict: a figure is open, and its verdict within reach."""
+        """Tell whether another round may give a verdict: a metric is open, and its verdict within reach."""
         if not self.rounds:
             return True
         if self.emulated:
@@ -221,13 +221,13 @@ class Evaluation:
         return paired.more_would_tell(list(self.pairs.values()), len(self.rounds))
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
-        """Return the values of the rounds in their order, by figure and side."""
+        """Return the values of the rounds in their order, by metric and side."""
         series: Dict[str, Dict[str, List[float]]] = collections.OrderedDict()
-        for figure in self._facts.figures:
+        for metric in self._facts.metrics:
             for sides in self.rounds:
                 for side, values in sides.items():
-                    if figure.name in values:
-                        series.setdefault(figure.name, {}).setdefault(side, []).append(values[figure.name])
+                    if metric.name in values:
+                        series.setdefault(metric.name, {}).setdefault(side, []).append(values[metric.name])
         return series
 
     # Problems.
@@ -259,26 +259,26 @@ class Evaluation:
                         side.name, self._facts.side(side.compared_with).label, ", ".join(sorted(set(left)))
                     )
                 )
-        return lines or self._lost_figures()
+        return lines or self._lost_metrics()
 
-    def _lost_figures(self) -> List[str]:
-        """Return a line for each figure that only some of the runs have, even where it does not apply to the others.
+    def _lost_metrics(self) -> List[str]:
+        """Return a line for each metric that only some of the runs have, even where it does not apply to the others.
 
         One that the first round lacks has no verdict.
         """
         lines = []
-        names = {side.name: {figure.name for figure in self._facts.figures_of(side.name)} for side in self._left()}
+        names = {side.name: {metric.name for metric in self._facts.metrics_of(side.name)} for side in self._left()}
         for name, series in self.values().items():
-            counts = {side: len(series.get(side, [])) for side, figures in names.items() if name in figures}
+            counts = {side: len(series.get(side, [])) for side, metrics in names.items() if name in metrics}
             # Rounds that confirm have only the sides that they are about.
             if any(count < sum(side in values for values in self.rounds) for side, count in counts.items()):
-                lines.append(f"figure {name} is missing in some runs of {len(self.rounds)} rounds: {counts}")
+                lines.append(f"metric {name} is missing in some runs of {len(self.rounds)} rounds: {counts}")
         return lines
 
     @property
     def not_applicable(self) -> List[str]:
-        """The line that names the figures that no run has; none where there are no such figures, or no rounds."""
-        names = [figure.name for figure in self._facts.figures if figure.name not in self.values()]
+        """The line that names the metrics that no run has; none where there are no such metrics, or no rounds."""
+        names = [metric.name for metric in self._facts.metrics if metric.name not in self.values()]
         if not names or not self.rounds:
             return []
         return [f"not judged, as the program says that it does not apply here: {', '.join(names)}"]

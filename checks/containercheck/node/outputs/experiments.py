@@ -2,9 +2,9 @@
 
 Standard library only, Python 3.6 or newer: the job asks after each round.
 
-A remedy *helps* with a figure if the container is worse than the container with the remedy, by half of what the first
+A remedy *helps* with a metric if the container is worse than the container with the remedy, by half of what the first
 rounds found or by the tolerance: the verdict of a failure, with its error probabilities, among all remedies and
-figures. It is *all* of it if the container with the remedy passes against bare. Remedies change no verdict on the
+metrics. It is *all* of it if the container with the remedy passes against bare. Remedies change no verdict on the
 container: a remedy that fails, or computes other answers, is only left out.
 """
 
@@ -25,7 +25,7 @@ PART = 0.5
 
 
 class RemedyTrial(NamedTuple):
-    """One remedy and one figure: the container against the remedy, the remedy and the container against bare."""
+    """One remedy and one metric: the container against the remedy, the remedy and the container against bare."""
 
     helps: Pairs
     rest: Pairs
@@ -63,19 +63,19 @@ class Remedy(NamedTuple):
     """A side that runs in the same rounds as the others, to see whether a change helps.
 
     :ivar name: of the side, and ``of`` of the side that it repeats with one change.
-    :ivar figures: of each figure that failed, its overhead; empty where runs ended or hung.
+    :ivar metrics: of each metric that failed, its overhead; empty where runs ended or hung.
     """
 
     name: str
     of: str
-    figures: Dict[str, float]
+    metrics: Dict[str, float]
 
 
 class Experiments:
     """The remedies of a job and their trials.
 
     :param facts: by which runs are read.
-    :ivar trials: by remedy and figure.
+    :ivar trials: by remedy and metric.
     :ivar failed: why a remedy is left out, by its name.
     :ivar ended_well: of each remedy the runs that ended, with right answers.
     """
@@ -90,7 +90,7 @@ class Experiments:
         self.ended_well: Dict[str, int] = collections.Counter()
 
     def begin(self, remedy: Remedy) -> None:
-        """Add a remedy for what ends or hangs; its figures are not judged."""
+        """Add a remedy for what ends or hangs; its metrics are not judged."""
         self._remedies[remedy.name] = remedy
 
     def is_remedy(self, side: str) -> bool:
@@ -107,10 +107,10 @@ class Experiments:
             self._values[name] = result.values
             self.ended_well[name] += 1
 
-    def end_round(self, figures: Optional[Mapping[str, Mapping[str, float]]], answers: Mapping[str, Any]) -> None:
+    def end_round(self, metrics: Optional[Mapping[str, Mapping[str, float]]], answers: Mapping[str, Any]) -> None:
         """Count the round of the runs that were added last.
 
-        :param figures: of the sides that are judged; None where the round does not count.
+        :param metrics: of the sides that are judged; None where the round does not count.
         :param answers: of the sides that are judged, by name.
         """
         values, self._values = self._values, {}
@@ -120,17 +120,17 @@ class Experiments:
             differ = self._disagreement(of_remedy.answers, answers.get(bare, {}))
             if differ:
                 self.failed[name] = f"answers differ: {differ}"
-            elif figures is not None and name not in self.failed:
-                self._add_round(remedy, of_remedy.figures, figures.get(bare, {}), figures.get(remedy.of, {}))
+            elif metrics is not None and name not in self.failed:
+                self._add_round(remedy, of_remedy.metrics, metrics.get(bare, {}), metrics.get(remedy.of, {}))
 
     def _add_round(
         self, remedy: Remedy, mended: Mapping[str, float], bare: Mapping[str, float], container: Mapping[str, float]
     ) -> None:
-        for figure in self._facts.figures:
-            name = figure.name
-            if name in remedy.figures and all(name in values for values in (mended, bare, container)):
+        for metric in self._facts.metrics:
+            name = metric.name
+            if name in remedy.metrics and all(name in values for values in (mended, bare, container)):
                 trials = self.trials[remedy.name]
-                trial = trials.setdefault(name, self._new_trial(remedy, figure))
+                trial = trials.setdefault(name, self._new_trial(remedy, metric))
                 trial.helps.add(mended[name], container[name])
                 trial.rest.add(bare[name], mended[name])
                 trial.whole.add(bare[name], container[name])
@@ -143,15 +143,15 @@ class Experiments:
                     return differ
         return ""
 
-    def _new_trial(self, remedy: Remedy, figure: Any) -> RemedyTrial:
-        count = max(1, sum(len(other.figures) for other in self._remedies.values()))
+    def _new_trial(self, remedy: Remedy, metric: Any) -> RemedyTrial:
+        count = max(1, sum(len(other.metrics) for other in self._remedies.values()))
         side = self._facts.side(remedy.of)
-        rest, whole = (self._facts.new_pairs(side, figure, count, may_gain=True) for _ in range(2))
-        part = PART * remedy.figures[figure.name]
+        rest, whole = (self._facts.new_pairs(side, metric, count, may_gain=True) for _ in range(2))
+        part = PART * remedy.metrics[metric.name]
         # An overhead that a reference expects may be large; what is to go is what exceeds it.
         enough = min(part, rest.highest) if rest.highest > 0 else part
-        prior = self._facts.priors.get(figure.name)
-        helps = Pairs(figure.better, figure.compare, -math.inf, enough, count, None, prior, True)
+        prior = self._facts.priors.get(metric.name)
+        helps = Pairs(metric.better, metric.compare, -math.inf, enough, count, None, prior, True)
         return RemedyTrial(helps, rest, whole)
 
     def more_would_tell(self, rounds: int) -> bool:
@@ -160,7 +160,7 @@ class Experiments:
         :param rounds: number of complete rounds.
         """
         left = [name for name in self._remedies if name not in self.failed]
-        # A proof of all figures ends it: what else there is was tried in the same rounds.
+        # A proof of all metrics ends it: what else there is was tried in the same rounds.
         if rounds >= MOST_ROUNDS or any(self._is_proven(name) for name in left):
             return False
         return any(
@@ -172,13 +172,13 @@ class Experiments:
         return bool(trials) and all(trial.is_proof for trial in trials)
 
     def results(self) -> List[Dict[str, Any]]:
-        """Return for each remedy its name, why it failed, and for each figure the verdicts and overheads."""
+        """Return for each remedy its name, why it failed, and for each metric the verdicts and overheads."""
         return [
             {
                 "name": name,
                 "failed": self.failed.get(name, ""),
                 "ended_well": self.ended_well[name],
-                "figures": {figure: trial.result() for figure, trial in self.trials.get(name, {}).items()},
+                "metrics": {metric: trial.result() for metric, trial in self.trials.get(name, {}).items()},
             }
             for name in self._remedies
         ]

@@ -1,6 +1,6 @@
-"""Read figures and answers from the output of a run: in the job, and again when it is judged.
+"""Read metrics and answers from the output of a run: in the job, and again when it is judged.
 
-Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.application.declare.Figure` or
+Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.application.declare.Metric` or
 ``Answer``, or in the job an object with the same attributes.
 """
 
@@ -35,7 +35,7 @@ TIMES = ("s", "ms", "us", "ns", "min", "h")
 
 
 class UnreadableError(Exception):
-    """A figure or an answer that cannot be read from a run's output; the message names it and the file."""
+    """A metric or an answer that cannot be read from a run's output; the message names it and the file."""
 
 
 class Output:
@@ -70,22 +70,22 @@ class Output:
         return self._texts[file]
 
 
-def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
-    """Return the figure of a run, or None where it does not apply.
+def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
+    """Return the metric of a run, or None where it does not apply.
 
     :param output: the run's output, or its directory.
-    :raises UnreadableError: the figure is missing, not a number, not finite, a negative time, or (for a ratio) not
+    :raises UnreadableError: the metric is missing, not a number, not finite, a negative time, or (for a ratio) not
         positive.
     """
     output = Output.of(output)
-    text, place = output.text(figure.file, figure.name), output.directory / figure.file
-    if figure.not_applicable_if and re.search(figure.not_applicable_if, text, re.MULTILINE):
+    text, place = output.text(metric.file, metric.name), output.directory / metric.file
+    if metric.not_applicable_if and re.search(metric.not_applicable_if, text, re.MULTILINE):
         return None
-    value = figure.factor * _number(text, figure.pattern, figure.reduce, f"figure {figure.name}", place)
-    if figure.unit in TIMES and value < 0:
-        raise UnreadableError(f"figure {figure.name} is {value:g} {figure.unit} in {place}: the clock was set back")
-    if figure.compare == "ratio" and value <= 0:
-        raise UnreadableError(f"figure {figure.name} is {value:g} in {place}: it must be positive")
+    value = metric.factor * _number(text, metric.pattern, metric.reduce, f"metric {metric.name}", place)
+    if metric.unit in TIMES and value < 0:
+        raise UnreadableError(f"metric {metric.name} is {value:g} {metric.unit} in {place}: the clock was set back")
+    if metric.compare == "ratio" and value <= 0:
+        raise UnreadableError(f"metric {metric.name} is {value:g} in {place}: it must be positive")
     return value
 
 

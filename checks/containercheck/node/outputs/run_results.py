@@ -1,4 +1,4 @@
-"""Read one run: its figures and answers, or why it is not valid; and report the problems of many runs.
+"""Read one run: its metrics and answers, or why it is not valid; and report the problems of many runs.
 
 A run that hung, failed, lost a rank or cannot be read has no values. Problems that are alike share a line, with the
 number of their runs.
@@ -44,9 +44,9 @@ class Problem(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The values of a run, by name: figures that apply, and answers."""
+    """The values of a run, by name: metrics that apply, and answers."""
 
-    figures: Dict[str, float]
+    metrics: Dict[str, float]
     answers: Dict[str, Union[str, float]]
 
 
@@ -65,7 +65,7 @@ def read_run(run: Dict[str, Any], facts: Facts, stagedir: Path, side: str) -> Ru
 
     :param run: of the record.
     :param stagedir: directory with the runs' outputs.
-    :param side: name of the side whose figures and answers it has.
+    :param side: name of the side whose metrics and answers it has.
     """
     output = Output(stagedir / run["output"])
     failure = _failure(run, facts, output, side)
@@ -93,7 +93,7 @@ def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Op
     if run.get("printed_too_much"):
         return _problem(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
     if run["timed_out"]:
-        complete = "; its figures were complete" if _is_complete(facts, output, side) else ""
+        complete = "; its metrics were complete" if _is_complete(facts, output, side) else ""
         # Lines of level DEATH only say that its processes were killed.
         printed_error = reasons.error(*_printed(output), levels=(CAUSE, ERROR, LIBRARY))
         had_printed = f"; it had printed: {printed_error}" if printed_error else ""
@@ -102,19 +102,19 @@ def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Op
         )
     if run["status"] != 0:
         is_complete = _is_complete(facts, output, side)
-        when = " after the program had ended and its figures were complete" if is_complete else ""
+        when = " after the program had ended and its metrics were complete" if is_complete else ""
         return _problem(STATUS, run, reasons.describe(run["status"], *_printed(output), when=when), output)
     death = reasons.died(*_printed(output))
     return _problem(STATUS, run, f"exit status 0, though a rank died: {death}", output) if death else None
 
 
 def _is_complete(facts: Facts, output: Output, side: str) -> bool:
-    """Tell whether a run that failed has printed all figures and answers, and none that is wrong by itself."""
+    """Tell whether a run that failed has printed all metrics and answers, and none that is wrong by itself."""
     try:
         values = None if _wrong_ranks(facts, output) else _values(facts, output, side)
     except UnreadableError:
         return False
-    return values is not None and bool(values.figures) and not _wrong(facts, values, side)
+    return values is not None and bool(values.metrics) and not _wrong(facts, values, side)
 
 
 def _wrong_ranks(facts: Facts, output: Output) -> str:
@@ -138,9 +138,9 @@ def _values(facts: Facts, output: Output, side: str) -> Values:
 
     :raises UnreadableError: one cannot be read.
     """
-    figures = {figure.name: reading.read_figure(figure, output) for figure in facts.figures_of(side)}
+    metrics = {metric.name: reading.read_metric(metric, output) for metric in facts.metrics_of(side)}
     answers = {answer.name: reading.read_answer(answer, output) for answer in facts.answers_of(side)}
-    return Values({name: value for name, value in figures.items() if value is not None}, answers)
+    return Values({name: value for name, value in metrics.items() if value is not None}, answers)
 
 
 def _wrong(facts: Facts, values: Values, side: str) -> List[str]:

@@ -28,34 +28,34 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.j
 HORIZON: int = _TABLE["horizon"]
 #: Degrees of freedom of a known spread.
 PRIOR_DEGREES: int = _TABLE["prior_degrees"]
-#: The numbers of figures that have a row in the table.
-_ROWS: List[int] = sorted(int(figures) for figures in _TABLE["fail"])
+#: The numbers of metrics that have a row in the table.
+_ROWS: List[int] = sorted(int(metrics) for metrics in _TABLE["fail"])
 #: Factor for a known spread that the rounds contradict. Simulated (ci/benchmark detection): with 4, false verdicts
 #: are as rare as by ranks alone where rounds spread up to twice as much as is known; with 2, more fail falsely.
 WIDER = 3.0
 
 
-def rank_boundary(kind: str, rounds: int, figures: int = 1) -> float:
+def rank_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
     """Return the count of Walsh averages that must be reached after ``rounds`` rounds; infinite where none is enough.
 
     Beyond the table, where there are no verdicts, it is the same part of all Walsh averages as in the last round: more
     than is needed.
 
     :param kind: ``pass``, ``fail`` or ``zero``.
-    :param figures: number of figures that are judged together; ``pass`` does not depend on it.
-    :raises ValueError: more figures than the table has.
+    :param metrics: number of metrics that are judged together; ``pass`` does not depend on it.
+    :raises ValueError: more metrics than the table has.
     """
-    bound = _at(_row(kind, figures), min(rounds, HORIZON))
+    bound = _at(_row(kind, metrics), min(rounds, HORIZON))
     return bound if rounds <= HORIZON else math.ceil(bound * averages(rounds) / averages(HORIZON))
 
 
-def t_boundary(kind: str, rounds: int, figures: int = 1) -> float:
+def t_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
     """Return the moderated t that must be reached after ``rounds`` rounds; infinite where none is enough.
 
-    :param kind, figures: see :func:`rank_boundary`.
-    :raises ValueError: more figures than the table has.
+    :param kind, metrics: see :func:`rank_boundary`.
+    :raises ValueError: more metrics than the table has.
     """
-    return _at(_row("t_" + kind, figures), rounds)
+    return _at(_row("t_" + kind, metrics), rounds)
 
 
 def contradicted(rounds: int) -> float:
@@ -68,12 +68,12 @@ def averages(rounds: int) -> int:
     return rounds * (rounds + 1) // 2
 
 
-def _row(kind: str, figures: int) -> List[Optional[float]]:
+def _row(kind: str, metrics: int) -> List[Optional[float]]:
     if kind.endswith("pass"):
         return _TABLE[kind]
-    rows = [row for row in _ROWS if row >= figures]
-    if figures < 1 or not rows:
-        raise ValueError(f"{figures} figures: the table has rows for 1 to {_ROWS[-1]}")
+    rows = [row for row in _ROWS if row >= metrics]
+    if metrics < 1 or not rows:
+        raise ValueError(f"{metrics} metrics: the table has rows for 1 to {_ROWS[-1]}")
     return _TABLE[kind][str(rows[0])]
 
 
@@ -103,12 +103,12 @@ class Moderated(NamedTuple):
     assumed: Optional[float]
     scale: Optional[float]
 
-    def margin(self, kind: str, figures: int) -> float:
+    def margin(self, kind: str, metrics: int) -> float:
         """Return by how much the mean must be off a bound for t to reach a boundary; infinite where none is enough.
 
-        :param kind, figures: see :func:`rank_boundary`.
+        :param kind, metrics: see :func:`rank_boundary`.
         """
-        critical = t_boundary(kind, self.rounds, figures)
+        critical = t_boundary(kind, self.rounds, metrics)
         if self.scale is None or math.isinf(critical):
             return math.inf
         return critical * self.scale / math.sqrt(self.rounds)

@@ -1,6 +1,6 @@
 """Express a round as d, the difference that is judged, and estimate centre and spread of many d.
 
-d is a log ratio, or a difference in the figure's unit; it is positive where the subject is worse. The estimates of
+d is a log ratio, or a difference in the metric's unit; it is positive where the subject is worse. The estimates of
 centre and spread are such that a wild round does not matter.
 
 Standard library only, Python 3.6 or newer.
@@ -11,7 +11,7 @@ import math
 import statistics
 from typing import List, NamedTuple, Sequence
 
-#: Relative difference of figures that are equal but for rounding. A mean of two d that close to a bound is a tie:
+#: Relative difference of metrics that are equal but for rounding. A mean of two d that close to a bound is a tie:
 #: another libm must not come to another verdict.
 ROUNDING = 1e-9
 
@@ -28,11 +28,11 @@ class Difference(NamedTuple):
 
 
 class Scale:
-    """The conversion between figures, overheads and d.
+    """The conversion between metrics, overheads and d.
 
     :param better: ``higher`` or ``lower``.
     :param compare: ``ratio`` or ``difference``.
-    :ivar unit: d's unit in overheads: 100 percent, or 1 of the figure's unit.
+    :ivar unit: d's unit in overheads: 100 percent, or 1 of the metric's unit.
     """
 
     def __init__(self, better: str, compare: str) -> None:
@@ -60,20 +60,20 @@ class Scale:
     def between(self, baseline: float, subject: float) -> Difference:
         """Return d of one round.
 
-        :raises ValueError: a figure is not finite, or not positive in a ratio.
+        :raises ValueError: a metric is not finite, or not positive in a ratio.
         """
         if not (math.isfinite(baseline) and math.isfinite(subject)):
-            raise ValueError(f"figures must be finite, not {baseline!r} and {subject!r}")
+            raise ValueError(f"metrics must be finite, not {baseline!r} and {subject!r}")
         if self._difference:
             return Difference(self._sign * (subject - baseline), ROUNDING * (abs(subject) + abs(baseline)))
         if baseline <= 0 or subject <= 0:
-            raise ValueError(f"a ratio needs positive figures, not {baseline!r} and {subject!r}")
+            raise ValueError(f"a ratio needs positive metrics, not {baseline!r} and {subject!r}")
         # Not the logarithm of the quotient: this is exactly the negative when the sides are swapped.
         return Difference(self._sign * (math.log(subject) - math.log(baseline)), ROUNDING)
 
 
 def side_value(values: Sequence[float], compare: str) -> float:
-    """Return the value of a side in a round that ran it several times, in the figure's unit.
+    """Return the value of a side in a round that ran it several times, in the metric's unit.
 
     d of two such values is the mean of the d of their runs: of a ratio it is the geometric mean, else the mean.
 

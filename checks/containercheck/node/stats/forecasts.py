@@ -19,15 +19,15 @@ from containercheck.node.stats.differences import centre, spread
 SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
 #: First round in which the rounds alone can show that a known spread is too wide.
 ENOUGH = 6
-#: Standard errors of the mean by which a figure must be above what is accepted to be called too slow: at the end of the
-#: range, noise alone comes as far in one figure of twenty. And below it to be called too fast, which is unexpected: a
+#: Standard errors of the mean by which a metric must be above what is accepted to be called too slow: at the end of the
+#: range, noise alone comes as far in one metric of twenty. And below it to be called too fast, which is unexpected: a
 #: few rounds of noise must not look like it.
 TOO_SLOW, TOO_FAST = 1.645, 2.5
 #: Tolerances by which a gain may exceed the target before it becomes a question: does the subject do the same work?
 MOST_GAIN = 5.0
 #: Round before which a gain that may be too good does not pass: by then ranks alone can decide.
 UNTIL = 12
-#: First round in which a figure can be given up.
+#: First round in which a metric can be given up.
 PATIENCE = 10
 #: Standard errors of the median, 1.25 s / sqrt(n), by which a verdict is favoured before it counts as out of reach.
 #: With 1, verdicts that would have come are given up; with 2, many rounds are run that tell nothing (simulated).
@@ -35,17 +35,17 @@ FAVOUR = 1.5
 
 
 class Accepted(NamedTuple):
-    """The range in which a figure's overhead is accepted, as d, and the boundaries that apply to it.
+    """The range in which a metric's overhead is accepted, as d, and the boundaries that apply to it.
 
     :ivar low, high: the ends of the range.
     :ivar target: the d that is as it should be.
-    :ivar figures: number of figures of the row of boundaries.
+    :ivar metrics: number of metrics of the row of boundaries.
     """
 
     low: float
     high: float
     target: float
-    figures: int
+    metrics: int
 
     def highest_question(self, scale: float) -> float:
         """Return the d below which a gain is a question; minus infinity where any gain is accepted.
@@ -65,7 +65,7 @@ def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Option
 
     ``slower``: the estimate and most rounds lie above what is accepted, and not only by chance. ``faster``: the same
     below the lowest that is accepted, or below the gain that is a question. ``close``: by now, rounds that spread like
-    these would have decided a figure on its target; the figure's own overhead keeps it open. ``noisy``: its rounds
+    these would have decided a metric on its target; the metric's own overhead keeps it open. ``noisy``: its rounds
     spread too much.
 
     :param changes: d of each round.
@@ -86,7 +86,7 @@ def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Option
 
 
 def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> bool:
-    """Tell whether an open figure would stay open, most probably, up to the horizon.
+    """Tell whether an open metric would stay open, most probably, up to the horizon.
 
     From round 10 on, and with the benefit of the doubt: the centre is moved by :data:`FAVOUR` standard errors of the
     median in favour of each verdict.
@@ -102,7 +102,7 @@ def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Opti
 
 
 def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> Optional[int]:
-    """Return about how many rounds in all would decide an open figure, if centre and scale stay as they are.
+    """Return about how many rounds in all would decide an open metric, if centre and scale stay as they are.
 
     None where more than the horizon would be needed, or while nothing is known of the scale.
 
@@ -115,7 +115,7 @@ def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Op
 
 
 def rounds_expected(accepted: Accepted, known_spread: Optional[float]) -> int:
-    """Return after about how many rounds a figure on its target has its verdict, by its known spread alone.
+    """Return after about how many rounds a metric on its target has its verdict, by its known spread alone.
 
     The horizon where it is expected to stay open, or where nothing is known.
 
@@ -158,9 +158,9 @@ def decides(
 
     def is_reached(gap: float, kind: str) -> bool:
         count = expected_count(gap + favour, scale, rounds)
-        if count >= rank_boundary(kind, rounds, accepted.figures):
+        if count >= rank_boundary(kind, rounds, accepted.metrics):
             return True
-        critical = t_boundary(kind, rounds, accepted.figures)
+        critical = t_boundary(kind, rounds, accepted.metrics)
         if known_spread is None or math.isinf(critical):
             return False
         return gap + favour >= critical * moderated_scale(known_spread, scale, rounds) / math.sqrt(rounds)

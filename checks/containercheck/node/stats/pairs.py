@@ -7,19 +7,19 @@ A *bound* is judged by two tests; either of them decides.
   above the bound is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; Tukey 1949). If rounds
   are independent and d is symmetric about the bound, the signs are fair coins whatever their sizes, and one table of
   integers serves every noise. They decide from round 6 on.
-* **A moderated t** (boundaries.py) uses sizes, and how far this figure's rounds are known to spread: on a quiet node it
+* **A moderated t** (boundaries.py) uses sizes, and how far this metric's rounds are known to spread: on a quiet node it
   decides after two rounds. Where the rounds contradict what is known, three times as much is taken to be known.
 
 Each spends its part of the error probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets, Biometrika
-70, 1983): a look after each of them is paid for. The figures of a check share the error probability of a failure
+70, 1983): a look after each of them is paid for. The metrics of a check share the error probability of a failure
 evenly. ci/benchmarks/boundaries.py makes the table, ``boundaries.json``; ci/benchmarks/detection.py shows what is
 promised, and where the promise ends (rounds that are correlated, a spread that grows, or one that is twice what was
 known).
 
 Promised, for independent and symmetric rounds whose spread has no trend and is at most what is known of it (by ranks
-alone: any), F figures in a check:
+alone: any), F metrics in a check:
 
-* whose overhead is the highest accepted: the check fails in at most 5 %, a figure passes in at most 5 %;
+* whose overhead is the highest accepted: the check fails in at most 5 %, a metric passes in at most 5 %;
 * without overhead at all, or in the middle of an expected range: the check fails in at most 1 %;
 * ending early (time, hopelessness) can only leave verdicts open.
 
@@ -38,19 +38,19 @@ from containercheck.node.stats.forecasts import FASTER, NOISY, SLOWER, UNTIL, Ac
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
-#: Round up to which a check that has failed goes on while further figures look too slow, or one round more where it
-#: failed later. Node-hours are money: a check that passes takes as many rounds, or more. Of three figures that are four
+#: Round up to which a check that has failed goes on while further metrics look too slow, or one round more where it
+#: failed later. Node-hours are money: a check that passes takes as many rounds, or more. Of three metrics that are four
 #: times slower and spread by 10 to 40 %, among fourteen, all fail in 97 of 100 checks, in 2.9 rounds.
 NAMED_UNTIL = 4
-#: Number of figures whose row of the stricter boundary a gain must reach to be a question: 1 % / 10. Without that, 1.5
-#: % of figures without overhead were a question where all rounds differ by as much (simulated).
+#: Number of metrics whose row of the stricter boundary a gain must reach to be a question: 1 % / 10. Without that, 1.5
+#: % of metrics without overhead were a question where all rounds differ by as much (simulated).
 RARELY = 10
 
 
 class Prior(NamedTuple):
-    """The known spread of a figure's rounds.
+    """The known spread of a metric's rounds.
 
-    :ivar spread: standard deviation of the overheads of rounds, in percent (100 times that of d) or the figure's unit.
+    :ivar spread: standard deviation of the overheads of rounds, in percent (100 times that of d) or the metric's unit.
     :ivar source: its source, as in the results: ``12 nights``, ``the integrated variant``, ``the check`` or
         ``default``.
     """
@@ -60,13 +60,13 @@ class Prior(NamedTuple):
 
 
 class Pairs:
-    """The figures of both sides, round by round, and the verdict on the overhead. It keeps its first verdict.
+    """The metrics of both sides, round by round, and the verdict on the overhead. It keeps its first verdict.
 
     The overhead is positive where the subject is worse: 100 (subject / baseline - 1) where lower is better,
     100 (1 - subject / baseline) where higher is; for ``difference``, subject - baseline or baseline - subject.
 
     ``pass``: below the highest accepted by the table's count, and above the lowest if there is one. ``fail``: above the
-    highest (or below the lowest) by the count for its number of figures, **and** clear of the *target*, the overhead
+    highest (or below the lowest) by the count for its number of metrics, **and** clear of the *target*, the overhead
     that is as it should be, by a stricter count. With an enormous spread any tolerance is as good as none, and without
     that second condition a good subject would fail almost as often as one at the tolerance. The target is
 
@@ -74,25 +74,25 @@ class Pairs:
     * for a range with two ends, ``expected``, or its middle (in percent or the unit, as references are given);
     * for a lowest alone, no overhead, or the lowest itself where that is positive.
 
-    A range with two ends can fail on either, so it counts as two figures.
+    A range with two ends can fail on either, so it counts as two metrics.
 
-    A figure that would pass, but gains so much that it is a question whether it does the same work, stays open.
+    A metric that would pass, but gains so much that it is a question whether it does the same work, stays open.
 
     :param better: ``higher`` or ``lower``.
     :param compare: ``ratio`` or ``difference``.
-    :param lowest: lowest accepted overhead, in percent (``ratio``) or the figure's unit; minus infinity where only a
+    :param lowest: lowest accepted overhead, in percent (``ratio``) or the metric's unit; minus infinity where only a
         tolerance is given.
     :param highest: highest accepted, in the same.
-    :param figures: number of figures that are judged together in the check.
+    :param metrics: number of metrics that are judged together in the check.
     :param expected: the overhead that is expected in the range, where that is not its middle.
     :param prior: the known spread of the rounds; None where it is not known.
     :param may_gain: whether no gain is a question, however large: the subject is to take the baseline's place.
-    :raises ValueError: the range accepts nothing, or there are more figures than the table has.
+    :raises ValueError: the range accepts nothing, or there are more metrics than the table has.
     :ivar verdict: ``pass``, ``fail`` or ``inconclusive``.
     :ivar decided_after: the number of rounds after which the verdict fell, or a gain became a question; None before.
     :ivar gain_keeps_open: whether it is within what is accepted, and open because its gain is a question, or may
         become one.
-    :ivar changes: d of each round: in log scale, or in the figure's unit; positive is worse.
+    :ivar changes: d of each round: in log scale, or in the metric's unit; positive is worse.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Pairs:
         compare: str,
         lowest: float,
         highest: float,
-        figures: int,
+        metrics: int,
         expected: Optional[float] = None,
         prior: Optional[Prior] = None,
         may_gain: bool = False,
@@ -119,8 +119,8 @@ class Pairs:
             expected = (lowest + highest) / 2 if is_range else max(min(0.0, highest), lowest)
         if not lowest <= expected <= highest:
             raise ValueError(f"{expected!r} is expected, but {lowest!r} to {highest!r} accepted")
-        self._accepted = Accepted(low, high, self._scale.change(expected), 2 * figures if is_range else figures)
-        rank_boundary("fail", 1, self._accepted.figures)  # refuses too many figures
+        self._accepted = Accepted(low, high, self._scale.change(expected), 2 * metrics if is_range else metrics)
+        rank_boundary("fail", 1, self._accepted.metrics)  # refuses too many metrics
         self._known = prior.spread / self._scale.unit if prior else None
         self._may_gain = may_gain
         self.verdict, self.gain_keeps_open = INCONCLUSIVE, False
@@ -131,7 +131,7 @@ class Pairs:
         self._moderated = moderate([], self._known)
 
     def add(self, baseline: float, subject: float) -> None:
-        """Append the figures of one round, in the figure's unit, and judge anew unless there is a verdict.
+        """Append the metrics of one round, in the metric's unit, and judge anew unless there is a verdict.
 
         :raises ValueError: one is not finite, or not positive in a ratio. Then nothing is appended.
         """
@@ -156,7 +156,7 @@ class Pairs:
             self.gain_keeps_open = False
 
     def _pass_or_ask(self) -> None:
-        """Let a figure pass, unless it gains so much that this is a question, or may become one."""
+        """Let a metric pass, unless it gains so much that this is a question, or may become one."""
         question = self._accepted.highest_question(self._moderated.scale or spread(self.changes))
         is_tolerance = self._accepted.low == -math.inf
         gains = is_tolerance and not self._may_gain and centre(self.changes) < question
@@ -170,21 +170,21 @@ class Pairs:
     def _is_above(self, bound: float, kind: str) -> bool:
         """Tell whether d lies above a bound, by either test."""
         count = len(self._averages) - bisect.bisect_right(self._averages, bound + self._rounding)
-        return self._is_clear(self._moderated.mean - bound, count, kind, self._accepted.figures)
+        return self._is_clear(self._moderated.mean - bound, count, kind, self._accepted.metrics)
 
-    def _is_below(self, bound: float, kind: str, figures: Optional[int] = None) -> bool:
+    def _is_below(self, bound: float, kind: str, metrics: Optional[int] = None) -> bool:
         """Tell whether d lies below a bound, by either test.
 
-        :param figures: number of figures of the row of boundaries; None for that of this figure.
+        :param metrics: number of metrics of the row of boundaries; None for that of this metric.
         """
         count = bisect.bisect_left(self._averages, bound - self._rounding)
-        return self._is_clear(bound - self._moderated.mean, count, kind, figures or self._accepted.figures)
+        return self._is_clear(bound - self._moderated.mean, count, kind, metrics or self._accepted.metrics)
 
-    def _is_clear(self, distance: float, count: int, kind: str, figures: int) -> bool:
+    def _is_clear(self, distance: float, count: int, kind: str, metrics: int) -> bool:
         """Tell whether a test decides, by the mean's distance from a bound or the Walsh averages beyond it."""
-        margin = self._moderated.margin(kind, figures)
+        margin = self._moderated.margin(kind, metrics)
         is_far = margin < math.inf and distance >= margin
-        return is_far or count >= rank_boundary(kind, self.rounds, figures)
+        return is_far or count >= rank_boundary(kind, self.rounds, metrics)
 
     @property
     def rounds(self) -> int:
@@ -196,7 +196,7 @@ class Pairs:
         """The overhead in percent or the unit: the median of the Walsh averages (Hodges and Lehmann 1963).
 
         None without rounds. Like every estimate after an early end it is a little bolder than the truth, most so for
-        figures that fail early. Where a few wild rounds pull the mean away from it, it stays within the interval.
+        metrics that fail early. Where a few wild rounds pull the mean away from it, it stays within the interval.
         """
         if not self.changes:
             return None
@@ -218,10 +218,10 @@ class Pairs:
 
     def _ends(self) -> Tuple[float, float]:
         """Return the interval as d."""
-        mean, (_, _, target, figures) = self._moderated.mean, self._accepted
+        mean, (_, _, target, metrics) = self._moderated.mean, self._accepted
         kind = "pass" if self._accepted.low > -math.inf else "fail"
-        lower, upper = (rank_boundary(name, self.rounds, figures) for name in (kind, "pass"))
-        low, high = mean - self._moderated.margin(kind, figures), mean + self._moderated.margin("pass", figures)
+        lower, upper = (rank_boundary(name, self.rounds, metrics) for name in (kind, "pass"))
+        low, high = mean - self._moderated.margin(kind, metrics), mean + self._moderated.margin("pass", metrics)
         if lower <= len(self._averages):
             low = max(low, self._averages[-int(lower)])
         if upper <= len(self._averages):
@@ -248,7 +248,7 @@ class Pairs:
 
     @property
     def may_fail(self) -> bool:
-        """Whether an open figure lies outside of what is accepted, and not only by chance: the next round may tell."""
+        """Whether an open metric lies outside of what is accepted, and not only by chance: the next round may tell."""
         kind = self.open_kind
         return kind == SLOWER or (kind == FASTER and self._accepted.low > -math.inf)
 
@@ -299,22 +299,22 @@ class Pairs:
 
     @property
     def rounds_expected(self) -> int:
-        """After about how many rounds a figure on its target is decided, by its known spread; else the horizon."""
+        """After about how many rounds a metric on its target is decided, by its known spread; else the horizon."""
         return forecasts.rounds_expected(self._accepted, self._known)
 
 
-def more_would_tell(figures: Collection[Pairs], rounds: int) -> bool:
+def more_would_tell(metrics: Collection[Pairs], rounds: int) -> bool:
     """Tell whether a check needs another round that may give a verdict.
 
-    Not if every figure has its verdict, or at the horizon. Nor, from round 10 on, if every open figure is
-    :attr:`Pairs.is_hopeless`: users see a verdict for each figure, so one that may still come is waited for. Where one
+    Not if every metric has its verdict, or at the horizon. Nor, from round 10 on, if every open metric is
+    :attr:`Pairs.is_hopeless`: users see a verdict for each metric, so one that may still come is waited for. Where one
     failed, only while another may fail soon (:attr:`Pairs.may_fail`), up to round :data:`NAMED_UNTIL` or one more.
 
     :param rounds: number of complete rounds.
     """
     if rounds >= HORIZON:
         return False
-    failed = [pairs.decided_after or 0 for pairs in figures if pairs.verdict == FAIL]
+    failed = [pairs.decided_after or 0 for pairs in metrics if pairs.verdict == FAIL]
     if failed:
-        return rounds < max(NAMED_UNTIL, min(failed) + 1) and any(pairs.may_fail for pairs in figures)
-    return not all(pairs.is_hopeless for pairs in figures if pairs.verdict == INCONCLUSIVE)
+        return rounds < max(NAMED_UNTIL, min(failed) + 1) and any(pairs.may_fail for pairs in metrics)
+    return not all(pairs.is_hopeless for pairs in metrics if pairs.verdict == INCONCLUSIVE)

@@ -1,4 +1,4 @@
-"""Compare one figure of two sides: the messages about it, and its row of the results.
+"""Compare one metric of two sides: the messages about it, and its row of the results.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -18,7 +18,7 @@ CONFIRMED, REFUTED, UNCONFIRMED = "confirmed", "refuted", "unconfirmed"
 
 
 class Confirmed(NamedTuple):
-    """The result of the fresh rounds of a figure that failed.
+    """The result of the fresh rounds of a metric that failed.
 
     :ivar result: :data:`CONFIRMED`, :data:`REFUTED`, or :data:`UNCONFIRMED` where there were too few.
     :ivar rounds: number of fresh rounds.
@@ -43,10 +43,10 @@ class Confirmed(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One figure of two sides, over all rounds.
+    """One metric of two sides, over all rounds.
 
     :ivar baseline_label, subject_label: names of the sides, for people.
-    :ivar baseline, subject: the figure's values, one a round, in the order of the rounds, in the figure's unit.
+    :ivar baseline, subject: the metric's values, one a round, in the order of the rounds, in the metric's unit.
     :ivar pairs: both values of each round, with the verdict.
     :ivar expected: whether a reference says what the overhead must be.
     :ivar round_seconds: duration of a round.
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
     :ivar confirmed: result of the fresh rounds of a failure; None where nothing failed, or nothing was run again.
     """
 
-    figure: Any
+    metric: Any
     baseline_label: str
     subject_label: str
     baseline: Sequence[float]
@@ -108,7 +108,7 @@ class Comparison(NamedTuple):
     @property
     def unit(self) -> str:
         """Unit of the overhead."""
-        return "%" if self.figure.compare == "ratio" else str(self.figure.unit)
+        return "%" if self.metric.compare == "ratio" else str(self.metric.unit)
 
     @property
     def interval(self) -> Optional[float]:
@@ -155,9 +155,9 @@ class Comparison(NamedTuple):
     # Messages.
 
     def __str__(self) -> str:
-        """One line: the figure, its overhead in this session with the interval, and what is accepted."""
+        """One line: the metric, its overhead in this session with the interval, and what is accepted."""
         worse = f"{self.size}{self.uncertainty} {self.direction} than {self.baseline_label}"
-        return f"{self.figure.name} is {worse} in this session ({self.details})"
+        return f"{self.metric.name} is {worse} in this session ({self.details})"
 
     @property
     def failure(self) -> str:
@@ -173,7 +173,7 @@ class Comparison(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """What is known of a figure whose verdict is open."""
+        """What is known of a metric whose verdict is open."""
         kind, bound = self.pairs.open_kind, self.pairs.bound
         if self.is_refuted:
             return f"{'fast' if self.vanished else 'slow'} once, not again"
@@ -222,7 +222,7 @@ class Comparison(NamedTuple):
         usual = f"{number(prior.spread, 2)} {unit}"
         usual = f"the default of {usual}" if prior.source == "default" else f"the {usual} known from {prior.source}"
         return (
-            f"{self.figure.name}: its rounds spread by {number(spread, 2)} {unit}, more than {usual}: it is judged "
+            f"{self.metric.name}: its rounds spread by {number(spread, 2)} {unit}, more than {usual}: it is judged "
             f"with {number(assumed, 2)} {unit} instead"
         )
 
@@ -230,14 +230,14 @@ class Comparison(NamedTuple):
 
     @property
     def centre(self) -> float:
-        """The subject's figure: the baseline's median, changed by the estimated overhead.
+        """The subject's metric: the baseline's median, changed by the estimated overhead.
 
         The median of the subject's own values may lie on the other side of the baseline's median: it ignores which
         values were measured together.
         """
         middle = statistics.median(self.baseline)
-        change = self.estimate if self.figure.better == "lower" else -self.estimate
-        return middle + change if self.figure.compare == "difference" else middle * (1 + change / 100)
+        change = self.estimate if self.metric.better == "lower" else -self.estimate
+        return middle + change if self.metric.compare == "difference" else middle * (1 + change / 100)
 
     def row(self, answers_compared: bool = True) -> Dict[str, Any]:
         """Return the row of the results, as ``results.row.Row`` reads it.
@@ -248,7 +248,7 @@ class Comparison(NamedTuple):
         lowest = self.pairs.lowest if math.isfinite(self.pairs.lowest) else None
         is_open, prior = self.verdict == INCONCLUSIVE, self.pairs.prior
         return dict(
-            baseline_row(self.figure, self.baseline_label, self.baseline),
+            baseline_row(self.metric, self.baseline_label, self.baseline),
             subject=self.centre,
             subject_label=self.subject_label,
             subject_error=mean_error(self.subject),
@@ -279,21 +279,21 @@ class Comparison(NamedTuple):
         )
 
 
-def baseline_row(figure: Any, label: str, values: Sequence[float]) -> Dict[str, Any]:
+def baseline_row(metric: Any, label: str, values: Sequence[float]) -> Dict[str, Any]:
     """Return the part of a row about the baseline, which is all of it where nothing is compared.
 
     :param label: of the side that has the values.
     """
     return dict(
-        figure=figure.name,
-        unit=figure.unit,
-        better=figure.better,
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better,
         baseline=statistics.median(values),
         baseline_label=label,
         baseline_error=mean_error(values),
         baseline_spread=spread_of(values),
-        scaling=figure.scaling or "",
-        measures=list(figure.measures),
+        scaling=metric.scaling or "",
+        measures=list(metric.measures),
     )
 
 

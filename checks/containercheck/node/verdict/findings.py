@@ -1,4 +1,4 @@
-"""Check what the runs of a job prove besides their figures: whose MPI they loaded, their cores, what they left.
+"""Check what the runs of a job prove besides their metrics: whose MPI they loaded, their cores, what they left.
 
 Without as many cores to themselves as the bare ones, all ranks of a container may share one core: 185 s instead of 3 s
 were seen. Only ranks on the first node are looked at. Where a container takes the place of another, both must see the

@@ -25,7 +25,7 @@ def write(
     path: Path,
     problems: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the page, and beside it its data as CSV: ``NAME-figures.csv`` and ``NAME-series.csv``; each in one step.
+    """Write the page, and beside it its data as CSV: ``NAME-metrics.csv`` and ``NAME-series.csv``; each in one step.
 
     :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends.
     :param series: as ``history.series.series`` returns them, of these nights.
@@ -41,10 +41,10 @@ def write(
 
     if not nights:
         raise ValueError("there is no night to show")
-    figures, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("figures", "series"))
-    shown = contents.html(nights, series, changes, problems, (figures.name, points.name))
-    atomic_files.write(figures, data.figures(nights[-1]))
+    metrics, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("metrics", "series"))
+    shown = contents.html(nights, series, changes, problems, (metrics.name, points.name))
+    atomic_files.write(metrics, data.metrics(nights[-1]))
     atomic_files.write(points, data.series(series))
     # Last, because it links to the others.
     atomic_files.write(path, shown)
-    return [path, figures, points]
+    return [path, metrics, points]

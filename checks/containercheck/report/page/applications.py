@@ -1,4 +1,4 @@
-"""The part of the page about each application: its plots, and a table of its figures."""
+"""The part of the page about each application: its plots, and a table of its metrics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from containercheck.results.row import PASS, Row
 MOST = 8
 #: Most rows of the table, all of which are in the CSV, and most rows of intervals in a plot.
 MOST_ROWS, MOST_INTERVALS = 60, 18
-FIGURES = ("case", "partition", "figure", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
-OVERHEADS = ("figure", "variant", "nodes", "overhead", "accepted", "rounds", "verdict")
+METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
+OVERHEADS = ("metric", "variant", "nodes", "overhead", "accepted", "rounds", "verdict")
 
 #: Cases that differ in variant and nodes only, by the beginning of the titles of their plots.
 Groups = Mapping[str, Sequence[Case]]
@@ -34,7 +34,7 @@ class Application:
     :ivar anchor: identifies it on the page.
     :ivar tables: time in MPI of each case where it was measured.
     :ivar remarks: a line on each file that could not be shown.
-    :ivar figures: the figures of all its cases that ran.
+    :ivar metrics: the metrics of all its cases that ran.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Application:
     charts: tuple[Chart, ...]
     tables: tuple[Table, ...]
     remarks: tuple[str, ...]
-    figures: Table
+    metrics: Table
 
 
 def applications(nights: Sequence[Night], most: int) -> list[Application]:
@@ -76,7 +76,7 @@ def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence
         *islice(chain.from_iterable(starmap(over_axis.over_axes, places.items())), MOST),
         *maps,
     )
-    return Application(name, anchor, charts, tuple(tables), (*map_problems, *problems), _figures(name, cases))
+    return Application(name, anchor, charts, tuple(tables), (*map_problems, *problems), _metrics(name, cases))
 
 
 def _groups(cases: Sequence[Case]) -> Groups:
@@ -94,7 +94,7 @@ def _groups(cases: Sequence[Case]) -> Groups:
 
 
 def _over_nodes(groups: Groups) -> Iterator[Chart]:
-    """Yield the plots of all groups: the overheads of each, then the speed-ups and figures over nodes."""
+    """Yield the plots of all groups: the overheads of each, then the speed-ups and metrics over nodes."""
     for heading, group in groups.items():
         compared = [(case, row) for case in group for row in case.rows if finite(row.overhead) is not None]
         for unit in dict.fromkeys(row.overhead_unit for _, row in compared):
@@ -108,22 +108,22 @@ def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) ->
     several = len({case.nodes for case, _ in measured}) > 1
     lines: dict[str, list[tuple[Case, Row]]] = {}
     for case, row in measured:
-        line = f"{row.figure}, {count(case.nodes, 'node')}" if several else row.figure
+        line = f"{row.metric}, {count(case.nodes, 'node')}" if several else row.metric
         lines.setdefault(line, []).append((case, row))
     nearest = set(sorted(lines, key=lambda line: min(_room(row) for _, row in lines[line]))[:MOST_INTERVALS])
     drawn = [(line, case, row) for line, pairs in lines.items() if line in nearest for case, row in pairs]
-    text = f"A row for each figure{' and number of nodes' if several else ''}, with a point and its interval for each "
+    text = f"A row for each metric{' and number of nodes' if several else ''}, with a point and its interval for each "
     text += "variant; lines across a row are the ends of the accepted range. "
     text += "An interval without an end reaches the edge; a point without one has too few rounds. "
     if len(nearest) < len(lines):
         text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the CSV has all. "
     _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
-    text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.figure}, {_label(case, worst)}."
-    figure = drawing.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
+    text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
+    metric = drawing.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
     cells = (
-        (row.figure, _label(case, row), str(case.nodes), *_judged(row), table.verdict(row)) for _, case, row in drawn
+        (row.metric, _label(case, row), str(case.nodes), *_judged(row), table.verdict(row)) for _, case, row in drawn
     )
-    return Chart.of(f"{heading}: overhead in {unit}", text, figure, OVERHEADS, cells)
+    return Chart.of(f"{heading}: overhead in {unit}", text, metric, OVERHEADS, cells)
 
 
 def _label(case: Case, row: Row) -> str:
@@ -150,16 +150,16 @@ def accepted(row: Row) -> str:
     return f"at least {number(low, 3, '+')} {unit}" if low is not None else ""
 
 
-def _figures(application: str, cases: Sequence[Case]) -> Table:
-    """Return the table of figures; of very many, those that did not pass and the first of the others."""
+def _metrics(application: str, cases: Sequence[Case]) -> Table:
+    """Return the table of metrics; of very many, those that did not pass and the first of the others."""
     measured = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(measured)), key=lambda place: measured[place][1].verdict in ("", PASS))[:MOST_ROWS]
-    rows = tuple(_figure(*measured[place]) for place in sorted(chosen))
-    caption = f"{application}: {wording.shown_count(len(rows), len(measured), 'figure')}"
-    return Table(caption, FIGURES, rows, left=3)
+    rows = tuple(_metric(*measured[place]) for place in sorted(chosen))
+    caption = f"{application}: {wording.shown_count(len(rows), len(measured), 'metric')}"
+    return Table(caption, METRICS, rows, left=3)
 
 
-def _figure(case: Case, row: Row) -> tuple[str, ...]:
+def _metric(case: Case, row: Row) -> tuple[str, ...]:
     sides = (table.side(row, side, row.baseline_label != "bare") for side in ("baseline", "subject"))
-    head = (wording.name(case), wording.partition(case), row.figure)
+    head = (wording.name(case), wording.partition(case), row.metric)
     return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or state(case).word)

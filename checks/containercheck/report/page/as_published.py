@@ -3,7 +3,7 @@
 A statement of a document has up to two parts. The first compares a container with bare: it holds where every overhead
 agrees with it, and does not where one says the opposite. *As fast* is an overhead within its tolerance that is not
 accepted only because a reference expects it; *slower* and *faster* are intervals on that side of zero. Of a check that
-compares nothing, the cases have to pass. The second part is the course of a figure over an axis (courses.py). The
+compares nothing, the cases have to pass. The second part is the course of a metric over an axis (courses.py). The
 outcome is *agrees* where both hold, and *differs* where one does not.
 
 A night has the time to close a part of its verdicts. Where it leaves a statement open, or did not run the check, the
@@ -54,7 +54,7 @@ class Statement:
     says: str = AS_FAST
     variant: str = ""
     nodes: int = 1
-    figures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     subject: str = ""
     where: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
@@ -90,7 +90,7 @@ def _statement(document: str, facts: dict[str, Any]) -> Statement:
     course = facts.get("course")
     if course:
         facts["course"] = Course(**{**course, "places": tuple(course.get("places", ()))})
-    return Statement(document=document, **{**facts, "figures": tuple(facts.get("figures", ()))})
+    return Statement(document=document, **{**facts, "metrics": tuple(facts.get("metrics", ()))})
 
 
 def table(nights: Sequence[Night]) -> Table:
@@ -141,13 +141,13 @@ def theirs(statement: Statement) -> str:
 
 
 def _published(statement: Statement) -> list[str]:
-    """Return the published values of the figure that is shown, by machine and variant."""
-    course, variants, figure = statement.course, {"bare", statement.variant}, statement.value
-    if course and not figure and not course.relative and not course.ratios:
-        figure, variants = course.figure, {course.side}
+    """Return the published values of the metric that is shown, by machine and variant."""
+    course, variants, metric = statement.course, {"bare", statement.variant}, statement.value
+    if course and not metric and not course.relative and not course.ratios:
+        metric, variants = course.metric, {course.side}
     by_side: dict[str, list[published.Published]] = {}
-    for value in published.of(statement.check) if figure else ():
-        if value.figure == figure and (value.variant in variants or not statement.variant):
+    for value in published.of(statement.check) if metric else ():
+        if value.metric == metric and (value.variant in variants or not statement.variant):
             by_side.setdefault(f"{value.partition}, {value.variant}", []).append(value)
     return [f"{side} {_listed([v.value for v in values])} {values[0].unit}" for side, values in by_side.items()]
 
@@ -217,8 +217,8 @@ def _compared(statement: Statement, cases: Sequence[Case]) -> Part | None:
 
 
 def _is_meant(statement: Statement, row: Row) -> bool:
-    is_figure = not statement.figures or row.figure.startswith(statement.figures)
-    return is_figure and finite(row.overhead) is not None and statement.subject in row.subject_label
+    is_metric = not statement.metrics or row.metric.startswith(statement.metrics)
+    return is_metric and finite(row.overhead) is not None and statement.subject in row.subject_label
 
 
 def _at_most(rows: Sequence[Row], unit: str) -> str:
@@ -236,10 +236,10 @@ def _range(rows: Sequence[Row], unit: str) -> str:
 
 
 def _values(statement: Statement, cases: Sequence[Case]) -> str:
-    """Return the values of the figure that is shown, of the case on most nodes."""
+    """Return the values of the metric that is shown, of the case on most nodes."""
     for case in sorted(cases, key=lambda case: -case.nodes):
         for row in case.rows:
-            if row.figure == statement.value and row.baseline is not None and row.subject is not None:
+            if row.metric == statement.value and row.baseline is not None and row.subject is not None:
                 subject = f"{row.subject_label or case.variant} {number(row.subject)} {row.unit}"
                 return f"{row.baseline_label} {number(row.baseline)}, {subject}"
     return ""

@@ -55,11 +55,11 @@ NOISY = State("noisy", "…", "doubt", "its rounds spread too much; the largest 
 OPEN = State("open", "?", "doubt", 'more rounds may not decide; see "What could not be measured"')
 KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
 EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged: the processors are emulated")
-PASS = State("pass", "✓", "good", "every figure is within its tolerance")
+PASS = State("pass", "✓", "good", "every metric is within its tolerance")
 BARE = State("measured", "○", "muted", "bare only, without a reference to compare it with")
 SKIP = State("skipped", "–", "muted", "not run; the number leads to the reason")
 FAILED = (FAIL, UNMEASURED)
-#: State of a case by the most urgent kind of its open figures.
+#: State of a case by the most urgent kind of its open metrics.
 OF_KIND = {
     forecasts.SLOWER: SLOWER,
     forecasts.FASTER: FASTER,
@@ -166,14 +166,14 @@ class Failure:
 class Open:
     """A case with open verdicts.
 
-    :ivar tally: how many of its figures pass, and how many are open.
-    :ivar figures: a text on each open figure.
+    :ivar tally: how many of its metrics pass, and how many are open.
+    :ivar metrics: a text on each open metric.
     """
 
     name: str
     state: State
     tally: str
-    figures: tuple[str, ...]
+    metrics: tuple[str, ...]
     command: str
 
 
@@ -201,9 +201,9 @@ def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failur
 
 
 def _remark(case: Case, run: Case) -> str:
-    """Return further remarks on a failure: how many figures failed, and whether a later run passed."""
+    """Return further remarks on a failure: how many metrics failed, and whether a later run passed."""
     tally = open_verdicts.tally(run)
-    sentences = [f"Of its figures: {tally}."] if " of " in tally else []
+    sentences = [f"Of its metrics: {tally}."] if " of " in tally else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
     return " ".join(sentences)
@@ -215,9 +215,9 @@ def still_open(cases: Sequence[Case]) -> list[Open]:
     for case in cases:
         rows = open_verdicts.open_rows(case)
         if rows:
-            figures = tuple(f"{row.figure}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
+            metrics = tuple(f"{row.metric}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
             name, tally = wording.name(case, where=True), open_verdicts.tally(case)
-            open_cases.append(Open(name, state(case), tally, figures, command([case], cases)))
+            open_cases.append(Open(name, state(case), tally, metrics, command([case], cases)))
     return sorted(open_cases, key=lambda entry: ALL.index(entry.state))
 
 

@@ -1,6 +1,6 @@
-"""Compare the course of a figure over an axis with a document: its trend, its order, or the place of its best value.
+"""Compare the course of a metric over an axis with a document: its trend, its order, or the place of its best value.
 
-Two values within five percent of each other are the same. A figure *rises* where its last value is larger than its
+Two values within five percent of each other are the same. A metric *rises* where its last value is larger than its
 first, and none is smaller than the one before; over names, such as instruction sets, each has to be larger than the one
 before. It *falls* the other way round, and *varies* where its best and its worst value are not the same. Where a place
 is named as the best, no other place may be better. The values are of one side: bare, unless another is named.
@@ -30,9 +30,9 @@ MOST_LISTED = 8
 
 @dataclass(frozen=True)
 class Course:
-    """A document's statement about a figure over an axis; as_published.yaml explains the fields."""
+    """A document's statement about a metric over an axis; as_published.yaml explains the fields."""
 
-    figure: str
+    metric: str
     axis: str
     trend: str = ""
     best: str = ""
@@ -47,14 +47,14 @@ class Course:
     @property
     def words(self) -> str:
         """The statement in words."""
-        figure = self.figure + (f", {self.side}" if self.side != "bare" else "")
-        figure += " against its baseline" if self.relative else ""
+        metric = self.metric + (f", {self.side}" if self.side != "bare" else "")
+        metric += " against its baseline" if self.relative else ""
         if self.best:
-            return f"{figure}: best at {self.best} ({self.axis})"
+            return f"{metric}: best at {self.best} ({self.axis})"
         if self.places:
-            return f"{figure}: {' < '.join(self.places) if self.trend == RISES else ' > '.join(self.places)}"
-        figure += "," if self.side != "bare" else ""
-        return f"{figure} {self.trend} over {self.axis}" + (f" up to {self.up_to:g}" if self.up_to < math.inf else "")
+            return f"{metric}: {' < '.join(self.places) if self.trend == RISES else ' > '.join(self.places)}"
+        metric += "," if self.side != "bare" else ""
+        return f"{metric} {self.trend} over {self.axis}" + (f" up to {self.up_to:g}" if self.up_to < math.inf else "")
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _lines(course: Course, cases: Sequence[Case]) -> Iterator[Line]:
         if all(case.axes.get(axis, "").startswith(beginning) for axis, beginning in course.where.items()):
             for row in case.rows:
                 value, place = _value(course, case, row), _place(course, case, row)
-                if row.figure == course.figure and value is not None and place:
+                if row.metric == course.metric and value is not None and place:
                     groups.setdefault(_group(course, case), {}).setdefault(place, (value, row, case))
     for by_place in groups.values():
         points = _ordered(course, by_place)

@@ -1,4 +1,4 @@
-"""The data of the page as CSV: a row for each figure of the night's cases, and a row for each point of each series."""
+"""The data of the page as CSV: a row for each metric of the night's cases, and a row for each point of each series."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from containercheck.results.cases import Case
 
 WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
 RESULT = ("result", "state", "completed", "reason")
-FIGURE = (
-    "figure",
+METRIC = (
+    "metric",
     "unit",
     "better",
     "baseline_label",
@@ -37,19 +37,19 @@ FIGURE = (
 JUDGED = ("expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed")
 SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")
 OVER_CORES = tuple(f"{name}_over_cores" for name in SCALING)
-SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "figure", "unit")
+SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "metric", "unit")
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
 #: Characters with which formulas begin in a spreadsheet.
 FORMULA = ("=", "+", "-", "@")
 
 
-def figures(night: Night) -> str:
-    """Return the CSV of figures: a row for each figure of each case, and one for a case without figures.
+def metrics(night: Night) -> str:
+    """Return the CSV of metrics: a row for each metric of each case, and one for a case without metrics.
 
-    Values are in the figure's unit, low and high (the ends of the overhead's interval) in the overhead's; an efficiency
+    Values are in the metric's unit, low and high (the ends of the overhead's interval) in the overhead's; an efficiency
     of 1 is the ideal.
     """
-    headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED, *SCALING, *OVER_CORES)
+    headings = ("night", *WHAT, *RESULT, *METRIC, "accepted_low", "accepted_high", *JUDGED, *SCALING, *OVER_CORES)
     scaled = scaling.by_row(night.cases)
     rows = []
     for case in night.cases:
@@ -57,7 +57,7 @@ def figures(night: Night) -> str:
         rows += [] if case.rows else [{**of_case, "reason": case.reason}]
         for row in case.rows:
             # A row without a comparison has no rounds, and no unit of an overhead.
-            facts = {**row.to_json(), "scaling": "", **scaled.get((case.key, row.figure, row.subject_label), {})}
+            facts = {**row.to_json(), "scaling": "", **scaled.get((case.key, row.metric, row.subject_label), {})}
             low, high = facts.get("accepted", (None, None))
             rows.append({**facts, **of_case, "accepted_low": low, "accepted_high": high})
     return _csv(headings, rows)
@@ -79,7 +79,7 @@ def series(all_series: Iterable[Series]) -> str:
     rows = []
     for member in all_series:
         place = _place(member, member.system, member.partition, member.environ)
-        facts = {"kind": member.kind, **place, "figure": member.figure, "unit": member.unit}
+        facts = {"kind": member.kind, **place, "metric": member.metric, "unit": member.unit}
         for points, is_earlier in ((member.earlier, True), (member.points, False)):
             for point in points:
                 values = (point.night.name, point.value, point.error, point.confirmation, is_earlier)

@@ -203,7 +203,7 @@ def _map(case: Case, sides: Mapping[str, Pairs], column: str) -> Chart:
     quantity, unit = VALUES[column]
     text = f"Median {quantity} of each pair of ranks in the first round, in {unit}, on one logarithmic scale; pairs "
     text += f"without a color were not measured. {'; '.join(_of_classes(sides, column))}."
-    figure = drawing.pair_maps({side: pairs.matrix(column) for side, pairs in sides.items()}, f"{quantity}, {unit}")
+    metric = drawing.pair_maps({side: pairs.matrix(column) for side, pairs in sides.items()}, f"{quantity}, {unit}")
     everything = {pair: kind for pairs in sides.values() for pair, kind in pairs.classes.items()}
     values = {pair: [pairs.values[column].get(pair) for pairs in sides.values()] for pair in everything}
     # Of many pairs, the table has those whose sides differ most.
@@ -215,7 +215,7 @@ def _map(case: Case, sides: Mapping[str, Pairs], column: str) -> Chart:
     if len(different) < len(values):
         text += f" The table has {len(different)} of {len(values)} pairs: those whose sides differ most."
     title = f"{wording.name(case, where=True)}: {quantity} of the pairs of ranks"
-    return Chart.of(title, text, figure, ("pair", "class", *(f"{side}, {unit}" for side in sides)), rows)
+    return Chart.of(title, text, metric, ("pair", "class", *(f"{side}, {unit}" for side in sides)), rows)
 
 
 def _ratio(values: Sequence[float | None]) -> float:

@@ -1,4 +1,4 @@
-"""Plots of figures over an axis: nodes, cores, an axis of the check, sizes of messages, policies, runtime versions.
+"""Plots of metrics over an axis: nodes, cores, an axis of the check, sizes of messages, policies, runtime versions.
 
 Numbers have a curve for each side, names have bars. Published values are hollow, with their machine. A default such as
 ``ranks=0`` or ``ranks=all`` stands where its ranks are: what the numbers of an axis are (ranks of a node, threads of a
@@ -27,7 +27,7 @@ from containercheck.results.row import Row
 
 #: Standard errors on each side of a value.
 ERRORS = 2.0
-#: A figure at one size of a message, bytes of its units, and fewest sizes that make a curve.
+#: A metric at one size of a message, bytes of its units, and fewest sizes that make a curve.
 SIZED = re.compile(r"^(\w+?)_(\d+)(B|KiB|MiB)$")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 FEWEST_SIZES = 4
@@ -42,7 +42,7 @@ FACTS: Mapping[str, Callable[[Case], float | None]] = {
 }
 #: Facts whose value ``all`` is the number of cores of a node.
 OF_CORES = ("on a node", "cores of a node")
-#: Figures of each application that are drawn over versions of the runtime (D12.6 section 9).
+#: Metrics of each application that are drawn over versions of the runtime (D12.6 section 9).
 OF_VERSIONS = {"StartUp": ("start",), "RAMP": ("outside", "seconds_unet", "compute", "memory"), "DB12": ("DB12",)}
 #: Those that are drawn in percent more than bare too.
 IN_PERCENT = ("outside", "seconds_unet")
@@ -105,10 +105,10 @@ def chart(
     description = " ".join(filter(None, [f"{unit or 'Value'} over {axis}; {bars}.", text, f"{'; '.join(ends)}."]))
     rows = ((side, value.where, _cell(value, unit)) for side, of_side in sides.items() for value in of_side)
     if drawing.is_numeric(points):
-        figure = drawing.over_numbers(points, axis, unit, ideal)
+        metric = drawing.over_numbers(points, axis, unit, ideal)
     else:
-        figure = drawing.over_names(points, unit)
-    return Chart.of(title, description, figure, ("side", axis, f"value, {unit}" if unit else "value"), rows)
+        metric = drawing.over_names(points, unit)
+    return Chart.of(title, description, metric, ("side", axis, f"value, {unit}" if unit else "value"), rows)
 
 
 def _ends(of_side: Sequence[Value]) -> str:
@@ -126,53 +126,53 @@ def _mark(reference: Published, at: float | str, place: str = "") -> Value:
 
 
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
-    """Yield the speed-up of each figure that scales, then each figure over nodes.
+    """Yield the speed-up of each metric that scales, then each metric over nodes.
 
     :param heading: application, with partition and axes: the beginning of the titles.
     :param cases: they differ in variant and number of nodes only.
     """
     yield from _scalings(heading, [result for result in scaling.of(cases) if result.over == scaling.NODES], False)
-    for figure, unit in _figures(cases).items():
-        points = values((case, row, case.nodes) for case, row in _rows(cases, figure))
+    for metric, unit in _metrics(cases).items():
+        points = values((case, row, case.nodes) for case, row in _rows(cases, metric))
         if len({value.at for value in points}) > 1:
-            references = (value for value in published.of(cases[0].application) if value.figure == figure)
+            references = (value for value in published.of(cases[0].application) if value.metric == metric)
             points += [_mark(value, value.nodes) for value in references if value.is_of(cases[0].axes)]
-            yield chart(f"{heading}: {figure} over nodes", "nodes", unit, points)
+            yield chart(f"{heading}: {metric} over nodes", "nodes", unit, points)
 
 
-def _figures(cases: Sequence[Case]) -> dict[str, str]:
-    """Return the figures of cases with their units."""
-    return {row.figure: row.unit for case in cases for row in case.rows}
+def _metrics(cases: Sequence[Case]) -> dict[str, str]:
+    """Return the metrics of cases with their units."""
+    return {row.metric: row.unit for case in cases for row in case.rows}
 
 
-def _rows(cases: Sequence[Case], figure: str) -> Iterator[tuple[Case, Row]]:
-    return ((case, row) for case in cases for row in case.rows if row.figure == figure)
+def _rows(cases: Sequence[Case], metric: str) -> Iterator[tuple[Case, Row]]:
+    return ((case, row) for case in cases for row in case.rows if row.metric == metric)
 
 
 def _scalings(heading: str, results: Sequence[Scaling], with_efficiency: bool) -> Iterator[Chart]:
-    """Yield the speed-up of each figure that scales, and its efficiency, as in figures 8.9 to 8.13 of D12.6."""
-    by_figure: dict[str, list[Scaling]] = {}
+    """Yield the speed-up of each metric that scales, and its efficiency, as in figures 8.9 to 8.13 of D12.6."""
+    by_metric: dict[str, list[Scaling]] = {}
     for result in results:
-        by_figure.setdefault(result.figure, []).append(result)
-    for figure, of_figure in by_figure.items():
-        sides, over = _merged(of_figure), of_figure[0].over
+        by_metric.setdefault(result.metric, []).append(result)
+    for metric, of_metric in by_metric.items():
+        sides, over = _merged(of_metric), of_metric[0].over
         fewest = min(side.fewest for side in sides)
         ends = [f"{side.label}: efficiency {scaling.percent(side.points[-1].efficiency)}" for side in sides]
         text = ["; ".join(ends) + "."]
-        if any(result.kind == "weak" for result in of_figure):
+        if any(result.kind == "weak" for result in of_metric):
             text.append(f"A run works on more with more {over}, which counts.")
         text += [
             f"{side.label} is compared with {scaling.amount(side.fewest, over)}, and begins on the line of the ideal."
             for side in sides
             if side.fewest > fewest
         ]
-        text += [f"{result.variant}: {scaling.without(result)}." for result in of_figure if result.left_out]
+        text += [f"{result.variant}: {scaling.without(result)}." for result in of_metric if result.left_out]
         points = [_scaled(side, point, side.fewest / fewest) for side in sides for point in side.points]
-        title = f"{heading}: speed-up of {figure}" + (f" over {over}" if over != scaling.NODES else "")
+        title = f"{heading}: speed-up of {metric}" + (f" over {over}" if over != scaling.NODES else "")
         yield chart(title, over, "speed-up", points, " ".join(text), ideal=True)
         if with_efficiency:
             points = [_scaled(side, point, 100 * side.fewest / point.at) for side in sides for point in side.points]
-            yield chart(f"{heading}: efficiency of {figure} over {over}", over, "efficiency, %", points, " ".join(text))
+            yield chart(f"{heading}: efficiency of {metric} over {over}", over, "efficiency, %", points, " ".join(text))
 
 
 def _scaled(side: Side, point: scaling.Point, factor: float) -> Value:
@@ -272,8 +272,8 @@ def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     for axis in dict.fromkeys(name for case in cases for name in case.axes):
         group = most_values(axis, cases)
         yield from _scalings(heading, list(scaling.over_cores(group)), True)
-        for figure, unit in _figures(group).items():
-            yield from _over_axis(heading, axis, figure, unit, group)
+        for metric, unit in _metrics(group).items():
+            yield from _over_axis(heading, axis, metric, unit, group)
     yield from _over_sizes(heading, cases)
 
 
@@ -288,26 +288,26 @@ def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
     return best if len({case.axes[axis] for case in best}) > 1 else []
 
 
-def _over_axis(heading: str, axis: str, figure: str, unit: str, cases: Sequence[Case]) -> Iterator[Chart]:
-    """Yield the plot of a figure over an axis; of policies of sharing cores, only the sides without one count."""
+def _over_axis(heading: str, axis: str, metric: str, unit: str, cases: Sequence[Case]) -> Iterator[Chart]:
+    """Yield the plot of a metric over an axis; of policies of sharing cores, only the sides without one count."""
     placed = places(axis, cases)
     numbers: dict[str, float | str] = {}
     numbers.update(placed.numbers if placed else {case.axes[axis]: case.axes[axis] for case in cases})
     texts = {at: _place(name, at) for name, at in numbers.items()}
-    rows = ((case, row, numbers[case.axes[axis]]) for case, row in _rows(cases, figure) if case.axes[axis] in numbers)
+    rows = ((case, row, numbers[case.axes[axis]]) for case, row in _rows(cases, metric) if case.axes[axis] in numbers)
     points = [replace(value, place=texts[value.at]) for value in values(rows, policies.without(cases) or None)]
     if len({value.at for value in points}) < 2:
         return
     for reference in published.of(cases[0].application):
         name = reference.axes.get(axis, "")
         at = placed.elsewhere(reference, name) if placed else name
-        is_meant = name and reference.figure == figure and reference.nodes == cases[0].nodes
+        is_meant = name and reference.metric == metric and reference.nodes == cases[0].nodes
         if is_meant and at is not None and reference.is_of({**cases[0].axes, axis: name}):
             points.append(_mark(reference, at, _place(name, at)))
     meaning = f"{axis} ({placed.meaning})" if placed and placed.meaning else axis
     left_out = ", ".join(f"{axis}={value} ({why})" for value, why in placed.left_out) if placed else ""
     text = f"Not drawn: {left_out}." if left_out else ""
-    yield chart(f"{heading}: {figure} over {axis}", meaning, unit, points, text)
+    yield chart(f"{heading}: {metric} over {axis}", meaning, unit, points, text)
 
 
 def _place(value: str, at: float | str) -> str:
@@ -316,29 +316,29 @@ def _place(value: str, at: float | str) -> str:
 
 
 def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
-    """Yield the plots of figures of one quantity at several sizes of a message, of the cases on most nodes."""
+    """Yield the plots of metrics of one quantity at several sizes of a message, of the cases on most nodes."""
     nodes = max((case.nodes for case in cases), default=0)
     chosen = [case for case in cases if case.nodes == nodes]
     quantities: dict[tuple[str, str], list[Placed]] = {}
     for case in chosen:
         for row in case.rows:
-            quantity, size = _sized(row.figure)
+            quantity, size = _sized(row.metric)
             if quantity:
                 quantities.setdefault((quantity, row.unit), []).append((case, row, size))
     for (quantity, unit), rows in quantities.items():
         points = values(rows)
         if len({value.at for value in points}) >= FEWEST_SIZES:
             for reference in published.of(cases[0].application):
-                name, size = _sized(reference.figure)
+                name, size = _sized(reference.metric)
                 is_meant = name == quantity and reference.nodes == nodes
                 if is_meant and any(reference.is_of(case.axes) for case in chosen):
                     points.append(_mark(reference, size))
             yield chart(f"{heading}: {quantity} over the size of a message", "bytes", unit, points)
 
 
-def _sized(figure: str) -> tuple[str, int]:
-    """Return quantity and bytes of a figure at a size of a message; an empty quantity for another figure."""
-    match = SIZED.match(figure)
+def _sized(metric: str) -> tuple[str, int]:
+    """Return quantity and bytes of a metric at a size of a message; an empty quantity for another metric."""
+    match = SIZED.match(metric)
     return (match[1], int(match[2]) * BYTES[match[3]]) if match else ("", 0)
 
 
@@ -350,23 +350,23 @@ def over_policies(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     groups: dict[tuple[int, str], list[Case]] = {}
     for case in sorted(cases, key=lambda case: variant_order(case.variant)):
-        if policies.figures(case):
+        if policies.metrics(case):
             groups.setdefault((case.nodes, wording.axes(case.axes)), []).append(case)
     for (nodes, axes), group in groups.items():
         name = " ".join(filter(None, (heading, axes))) + (f" on {nodes} nodes" if len(groups) > 1 and nodes > 1 else "")
-        for figure in dict.fromkeys(figure for case in group for figure in policies.figures(case)):
+        for metric in dict.fromkeys(metric for case in group for metric in policies.metrics(case)):
             # Those of bare are of its own case where it ran, else of a container's job.
             sides: dict[str, Mapping[str, policies.Value]] = {}
             for case in group:
-                for side, times in policies.times(case, figure).items():
+                for side, times in policies.times(case, metric).items():
                     sides.setdefault(side, times) if times else None
             points = [
                 with_error(Value(side, policy, time.seconds), time.error)
                 for side, times in sides.items()
                 for policy, time in times.items()
             ]
-            if figure == policies.WHOLE and points:
-                yield chart(f"{name}: {figure} under each policy", "policy", "s", points)
+            if metric == policies.WHOLE and points:
+                yield chart(f"{name}: {metric} under each policy", "policy", "s", points)
             none = next((next(iter(times)) for times in sides.values() if len(times) > 1), "")
             gains = [
                 with_error(Value(side, policy, gain), error)
@@ -377,7 +377,7 @@ def over_policies(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
                 for gain, error in [time.speed_up(times[none])]
             ]
             if gains:
-                yield chart(f"{name}: speed-up of {figure} against {none}", "policy", "speed-up", gains)
+                yield chart(f"{name}: speed-up of {metric} against {none}", "policy", "speed-up", gains)
 
 
 def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
@@ -393,16 +393,16 @@ def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
         chosen = wording.axes({name: case.axes[name] for name in differing if name in case.axes})
         heading = f"{' '.join(filter(None, (application, chosen)))}, {wording.place(case)}"
         groups.setdefault(heading, []).append(case)
-    for figure in OF_VERSIONS.get(application, ()):
+    for metric in OF_VERSIONS.get(application, ()):
         for heading, group in groups.items():
-            rows = list(_rows(group, figure))
-            title = f"{heading}: {figure} under each version of the runtime"
+            rows = list(_rows(group, metric))
+            title = f"{heading}: {metric} under each version of the runtime"
             points = _medians(value for case, row in rows for value in _of_versions(case, row))
             if len({value.at for value in points if value.side != "bare"}) > 1:
                 text, bars = "Medians of the nights.", "bars are the smallest and the largest value"
                 yield chart(title, "runtime", rows[0][1].unit, points, text, bars)
                 more = _medians(value for case, row in rows for value in _in_percent(case, row))
-                if figure in IN_PERCENT and more:
+                if metric in IN_PERCENT and more:
                     yield chart(f"{title}, more than bare", "runtime", "%", more, text, bars)
 
 

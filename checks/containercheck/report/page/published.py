@@ -20,7 +20,7 @@ MEASURED_HERE = ("generic:", "virtual-cluster:")
 
 @dataclass(frozen=True)
 class Published:
-    """A published value of a figure.
+    """A published value of a metric.
 
     :ivar partition: machine, a partition of ``config/``.
     :ivar axes: values of its axes, as texts, by name.
@@ -30,7 +30,7 @@ class Published:
     variant: str
     nodes: int
     axes: Mapping[str, str]
-    figure: str
+    metric: str
     value: float
     unit: str = ""
 
@@ -59,7 +59,7 @@ def cores(partition: str) -> int | None:
 
 @functools.cache
 def of(application: str) -> tuple[Published, ...]:
-    """Return the published values of an application's figures."""
+    """Return the published values of an application's metrics."""
     path = CHECKS / "references" / f"{application}.yaml"
     tree = yaml.safe_load(path.read_text())[application] if path.is_file() else {INDEX: []}
     index = [name.lstrip("$") for name in tree.pop(INDEX)]

@@ -1,4 +1,4 @@
-"""What changed over the nights: the changes by cause, and the trends of figures with a plot of those that changed.
+"""What changed over the nights: the changes by cause, and the trends of metrics with a plot of those that changed.
 
 A trend is the overhead of each variant above the bare value; both together show the cause of a change.
 """
@@ -34,10 +34,10 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Trend:
-    """The series of a figure on a partition, for all variants.
+    """The series of a metric on a partition, for all variants.
 
     :ivar anchor: identifies it on the page.
-    :ivar title: application, with its axes, nodes, figure and partition.
+    :ivar title: application, with its axes, nodes, metric and partition.
     :ivar changes: changes that stand.
     :ivar chart: None where it is not drawn.
     """
@@ -64,8 +64,8 @@ class Unchanged:
 
 
 @dataclass(frozen=True)
-class ChangedFigure:
-    """A figure that changed.
+class ChangedMetric:
+    """A metric that changed.
 
     :ivar by: the levels before and after.
     :ivar trend: anchor of its trend; empty where the trend is not drawn.
@@ -78,7 +78,7 @@ class ChangedFigure:
 
 @dataclass(frozen=True)
 class ChangedPlace:
-    """The figures that changed in the same place and night.
+    """The metrics that changed in the same place and night.
 
     :ivar where: application, variant, nodes and partition.
     :ivar certainty: whether fresh rounds confirmed the change.
@@ -89,7 +89,7 @@ class ChangedPlace:
     since: str
     certainty: str
     worse: bool
-    figures: tuple[ChangedFigure, ...]
+    metrics: tuple[ChangedMetric, ...]
     command: str
 
 
@@ -112,7 +112,7 @@ class CauseOnPage:
 def group(series: Series) -> Hashable:
     """Return the properties that the series of one trend share."""
     place = (series.system, series.partition, series.environ)
-    return (*place, series.application, tuple(series.axes.items()), series.nodes, series.figure)
+    return (*place, series.application, tuple(series.axes.items()), series.nodes, series.metric)
 
 
 def changed(causes: Sequence[ChangeCause], cases: Sequence[Case], trends: Sequence[Trend]) -> list[CauseOnPage]:
@@ -144,9 +144,9 @@ def _cause(cause: ChangeCause, cases: Sequence[Case], anchors: Mapping[Hashable,
 def _changed_place(changes: Sequence[Change], cases: Sequence[Case], anchors: Mapping[Hashable, str]) -> ChangedPlace:
     first = changes[0]
     keys = {key for change in changes for key in change.series.cases}
-    figures = (
-        ChangedFigure(
-            change.series.figure, f"{_label(change.series)} {_by(change)}", anchors.get(group(change.series), "")
+    metrics = (
+        ChangedMetric(
+            change.series.metric, f"{_label(change.series)} {_by(change)}", anchors.get(group(change.series), "")
         )
         for change in changes
     )
@@ -155,7 +155,7 @@ def _changed_place(changes: Sequence[Change], cases: Sequence[Case], anchors: Ma
         first.first.night.name,
         "confirmed by a paired rerun" if first.confirmed else "proposed, and not confirmed yet",
         first.worse,
-        tuple(figures),
+        tuple(metrics),
         page_cases.command([case for case in cases if case.key in keys], cases),
     )
 
@@ -196,14 +196,14 @@ def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequ
     changes_of: dict[Hashable, list[Change]] = {}
     for change in changes:
         changes_of.setdefault(group(change.series), []).append(change)
-    # The first figure of each case comes before the second ones.
+    # The first metric of each case comes before the second ones.
     counts: collections.Counter[Hashable] = collections.Counter()
     order: dict[Hashable, int] = {}
     for key in groups:
         order[key] = counts[key[:-1]]
         counts[key[:-1]] += 1
     ordered = sorted(groups, key=lambda key: (key not in changes_of, order[key], key[3]))
-    names = [f"{groups[key][0].label}, {_where(groups[key][0])}: {groups[key][0].figure}" for key in ordered]
+    names = [f"{groups[key][0].label}, {_where(groups[key][0])}: {groups[key][0].metric}" for key in ordered]
     repeated = collections.Counter(names)
     drawn = []
     for place, (key, name) in enumerate(zip(ordered, names)):
@@ -240,7 +240,7 @@ def _levels_of(application: str, trends: Sequence[Trend], nights: Sequence[Night
         cells = (_cell(points.get(name), series, 3) for name in names)
         rows.append((trend.title, _label(series), str(len(values)), middle, spread, *cells))
     caption = f"{application}: {shown_count(len(rows), len(pairs), 'trend')} without a change"
-    return Table(caption, ("figure", "series", "nights", "median", "spread", *names), tuple(rows), left=2)
+    return Table(caption, ("metric", "series", "nights", "median", "spread", *names), tuple(rows), left=2)
 
 
 def _by_night(series: Series) -> dict[str, Point]:
@@ -264,23 +264,23 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
         panels.setdefault((series.kind, series.unit), []).append(series)
     breaks = _breaks(trend.series)
     broken = [place for place, name in enumerate(names) if name in breaks]
-    figure = drawing.panels(len(panels))
-    for plot, members in zip(figure.axes, panels.values()):
+    metric = drawing.panels(len(panels))
+    for plot, members in zip(metric.axes, panels.values()):
         _draw(plot, members, trend.changes, names)
         for place in broken:
             plot.axvline(place - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
     # The last night is always named.
     every = -(-len(names) // NAMED)
     places = range((len(names) - 1) % every, len(names), every)
-    figure.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
-    figure.axes[-1].set_xlim(-0.5, len(names) - 0.5)
-    drawing.finished(figure, [f"{kind}, {unit}" for kind, unit in panels])
+    metric.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
+    metric.axes[-1].set_xlim(-0.5, len(names) - 0.5)
+    drawing.finished(metric, [f"{kind}, {unit}" for kind, unit in panels])
     changes = [f"{_label(change.series)} {_by(change)} since {change.first.night.name}" for change in trend.changes]
     text = f"Above the overhead of each variant, below the bare value, over {count(len(names), 'night')}; bars are two "
     text += "standard errors, thick lines the levels before and after a change, dotted lines intended breaks. "
     text += f"{'; '.join(changes) or 'No change stands'}."
     headings = ("night", *(f"{_label(series)}, {series.unit}" for series in trend.series), "remark")
-    return Chart.of(f"{trend.title} over the nights", text, figure, headings, _rows(trend, names, breaks))
+    return Chart.of(f"{trend.title} over the nights", text, metric, headings, _rows(trend, names, breaks))
 
 
 def _draw(plot: Axes, members: Sequence[Series], changes: Sequence[Change], names: Sequence[str]) -> None:
