@@ -10,6 +10,7 @@
 #SBATCH --no-requeue
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
+[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || { echo "error: Slurm started this job a second time" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 python3 $REPOSITORY/checks/containercheck/node each-node convert --load image.oci --runtime podman || exit 1

@@ -12,6 +12,7 @@
 #SBATCH --no-requeue
 export OMP_NUM_THREADS=10
 export PMIX_MCA_gds=hash
+[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || { echo "error: Slurm started this job a second time" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 command -v gmx_mpi >/dev/null || { printf 'no software: gmx_mpi is not on the PATH of %s: install gromacs (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: GROMACSHybrid' "$(uname -n)" >unsupported.txt; exit 1; }

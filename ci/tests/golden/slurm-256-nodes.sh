@@ -12,6 +12,7 @@ module load gcc
 module load openmpi
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
+[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || { echo "error: Slurm started this job a second time" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:

@@ -22,7 +22,7 @@ def place(tmp_path, monkeypatch):
     return Workplace(tmp_path, config=tmp_path / "common.py")
 
 
-@pytest.mark.parametrize("command", ["run", "estimate", "nightly", "acceptance"])
+@pytest.mark.parametrize("command", ["run", "nightly", "acceptance"])
 def test_no_command_runs_anything_where_a_variable_does_not_exist(place, capsys, command):
     argv = ["-n", "Planted", "-S", "Planted.second=10"]
     module = importlib.import_module(f"containercheck.command.{command}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -16,7 +17,7 @@ def test_a_slow_container_fails(session):
     result = session("-n", "^Fault%variant=generic%num_nodes=1%case=slow")
     case = result.case("generic")
     assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
-    assert "% worse than bare in this session (tolerance 5 %" in case["fail_reason"]
+    assert re.search(r"% \(\S+ to \S+ %\) worse than bare in this session \(tolerance 5 %", case["fail_reason"])
 
 
 def test_start_up_runs_bare_and_in_both_containers(session):

@@ -155,7 +155,10 @@ def test_ci_run_ends_with_the_table(clone):
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("this is no Python", "broken.py: it is no Python"), ("import no_such_module", "a check file does not load")],
+    [
+        ("this is no Python", "does not read it: invalid syntax (broken.py, line 2)"),
+        ("import no_such_module", "a check file does not load"),
+    ],
 )
 def test_ci_run_fails_when_a_check_file_does_not_load(clone, line, said):
     (clone / "checks" / "broken.py").write_text(f"import reframe as rfm\n{line}\n")
