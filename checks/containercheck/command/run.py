@@ -181,13 +181,19 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     """
     options, rest, parser = parsed(command, argv, words=False)
     # An acceptance has no --table and no --image.
-    metrics, image = getattr(options, "metrics", False), getattr(options, "image", None)
+    with_table, image = getattr(options, "table", False), getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
     if image:
         rest = [*_of_image(image, rest, parser), *rest]
     return Settings(
-        options.minutes, options.only_open, tuple(rest), options.node_hours, options.estimate, options.verbose, metrics
+        minutes=options.minutes,
+        only_open=options.only_open,
+        arguments=tuple(rest),
+        node_hours=options.node_hours,
+        estimate=options.estimate,
+        verbose=options.verbose,
+        table=with_table,
     )
 
 
