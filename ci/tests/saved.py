@@ -1,4 +1,4 @@
-"""Reading what a program once printed, through a check's own figures and answers, as after a session."""
+"""Reading what a program once printed, through a check's own metrics and answers, as after a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read(check: type, directory: str, ranks: int) -> Evaluation:
     """Evaluate a bare run that left its output in a directory below ``ci/tests/outputs``."""
     # Of a class, ReFrame gives a variable as an object of its own.
     rank_count = getattr(check.rank_count, "default_value", check.rank_count)
-    facts = Facts(facts_of(check.figures, check.answers, rank_count, ranks, [BARE]))
+    facts = Facts(facts_of(check.metrics, check.answers, rank_count, ranks, [BARE]))
     evaluation = Evaluation(facts, OUTPUTS)
     evaluation.add(run_of("baseline", directory))
     evaluation.end_round(False)
@@ -29,8 +29,8 @@ def problems(check: type, directory: str, ranks: int) -> list[str]:
     return read(check, directory, ranks).final_problems()
 
 
-def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
-    """Return the figures of such a run, which must be without fault."""
+def metrics(check: type, directory: str, ranks: int) -> dict[str, float]:
+    """Return the metrics of such a run, which must be without fault."""
     evaluation = read(check, directory, ranks)
     assert evaluation.final_problems() == []
     return {name: sides["baseline"][0] for name, sides in evaluation.values().items()}

@@ -265,7 +265,7 @@ def test_documents_come_one_after_the_other():
     assert len({(statement.document, statement.place, statement.shows) for statement in STATEMENTS}) == len(STATEMENTS)
     assert {statement.says for statement in STATEMENTS} <= {AS_FAST, SLOWER, FASTER, WORKS, NOTHING}
     assert {statement.course.trend for statement in STATEMENTS if statement.course} <= {RISES, FALLS, VARIES, ""}
-    places = [re.match(r"metrics? (\d+)\.(\d+)", statement.place) for statement in STATEMENTS]
+    places = [re.match(r"figures? (\d+)\.(\d+)", statement.place) for statement in STATEMENTS]
     metrics = [(int(match[1]), int(match[2])) for match in places if match]
     assert metrics == sorted(metrics)
 
@@ -287,8 +287,8 @@ MEASURED = {
 
 
 def numbers(place):
-    """Yield the numbers of the metrics of a place, such as ``figures 8.4, 8.6 to 8.8``."""
-    words = re.search(r"metrics? ((?:[\d.]+(?:, | to )?)+)", place)
+    """Yield the numbers of the figures of a place, such as ``figures 8.4, 8.6 to 8.8``."""
+    words = re.search(r"figures? ((?:[\d.]+(?:, | to )?)+)", place)
     for part in words[1].rstrip(", ").split(", ") if words else ():
         first, _, last = part.partition(" to ")
         chapter, _, number = first.rpartition(".")
@@ -297,7 +297,7 @@ def numbers(place):
 
 
 @pytest.mark.parametrize("document", MEASURED)
-def test_no_metric_of_a_document_is_missing(document):
+def test_no_figure_of_a_document_is_missing(document):
     there = {
         number for statement in STATEMENTS if statement.document == document for number in numbers(statement.place)
     }
