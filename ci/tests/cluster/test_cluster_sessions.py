@@ -353,7 +353,7 @@ def test_a_stage_directory_that_the_nodes_do_not_see_is_named(on_cluster):
     finally:
         shutil.rmtree(hidden)
     reason = result.case("bare")["fail_reason"]
-    assert re.search(rf"the job wrote nothing: the nodes do not see {hidden}/stage/\S+\. Set the stage", reason), reason
+    assert re.search(rf"the job wrote nothing: the nodes do not see {hidden}/stage/\S+: set the stage", reason), reason
 
 
 def test_the_commands_in_the_script_of_a_run_can_be_copied_and_run(on_cluster):
