@@ -27,7 +27,10 @@ def report_of(name, words):
 
 
 def idle_of(points):
-    """Return the metric for the share of the node's cores that is idle, which may differ by so many points."""
+    """Return the metric for the idle share of the node's cores.
+
+    :param points: accepted difference, in points of percent.
+    """
     facts = {"compare": "difference", "tolerance": points, "not_applicable_if": "^idle unknown"}
     return Metric("idle", r"^idle (\S+) %", "%", "lower", **facts)
 

@@ -1,1 +1,1 @@
-"""What an application file states: metrics, answers, steps, input, axes, references."""
+"""Declare an application: its metrics, answers, steps, input, axes and references."""

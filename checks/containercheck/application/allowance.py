@@ -17,7 +17,7 @@ START, SLOW_START = 15.0, 600.0
 SLOWEST = 20
 #: Runs of a side that exceed their limit before the job ends (node/job/rounds.py).
 FAILURES = 2
-#: Part of a job's time limit that is planned with; and part of what is left of that for the rounds of the verdict.
+#: Share of a job's time limit that is planned; and the share of the rest that is for the rounds of the verdict.
 PLANNED, FOR_ROUNDS = 0.9, 0.6
 #: Part of its limit that a run of unknown duration is expected to take, as with a published input.
 UNKNOWN = 0.25
@@ -96,7 +96,7 @@ def allow(
         raise LayoutError(f"needs about {needs} of memory on a node: {site.partition} has {has}")
     before, one_round = START + run.before, sides * run.seconds
     rounds = seconds if sides > 1 else 0.0
-    # What fails is confirmed in as much time again.
+    # The confirmation of a failure may take as long as the rounds.
     at_most = SLOW_START + run.before + 2 * rounds + FAILURES * sides * run.limit
     for longest, limit in (
         (site.time_limit, f"the time limit of {site.partition} is"),
@@ -106,7 +106,7 @@ def allow(
             continue
         if PLANNED * longest < before + one_round:
             raise LayoutError(f"a job with one round takes about {before + one_round:.0f} s: {limit} {longest:.0f} s")
-        # The rest is for the confirmation of what fails, where more than one round fits.
+        # Where more than one round fits, the confirmation of a failure has the rest.
         rounds = min(rounds, max(one_round, FOR_ROUNDS * (PLANNED * longest - before)))
         at_most = min(at_most, longest)
     if sides == 1:

@@ -1,4 +1,4 @@
-"""What an application file may state, what a session may set, and helpers for inputs."""
+"""Declare the attributes of an application file, the options of a session, and helpers for inputs."""
 
 from __future__ import annotations
 

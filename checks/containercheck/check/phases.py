@@ -14,7 +14,7 @@ from containercheck.verdict.record import Record
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the setup phase found.
+    """Keep the results of the setup phase.
 
     :ivar software: the site's own software for this check; an empty value for none.
     :ivar program: the bare program's command in the job.
@@ -36,7 +36,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Finished:
-    """What is left of the job when it has ended.
+    """Keep the state and the record of a job that has ended.
 
     :ivar state: the scheduler's state of the job; None if it is not known.
     :ivar record: the record of its runs, with the verdict; an empty one in a dry run.
