@@ -44,7 +44,17 @@ class LockError(OSError):
 
 
 class HeldError(LockError):
-    """Another process held a lock for longer than the wait for it."""
+    """Another process held a lock for longer than the wait for it.
+
+    :ivar holder: name of that process.
+    """
+
+    def __init__(self, path: Path, holder: str, waited: float) -> None:
+        """Say what to do."""
+        super().__init__(
+            f"waited {waited:.0f} s for the lock {path}, held by {holder}: have that ended, or try again later"
+        )
+        self.holder = holder
 
 
 @contextlib.contextmanager
@@ -89,10 +99,7 @@ class _Wait:
             print(f"{self._waiting} ({holder}){waited}", flush=True)
             self._holder, self._announced = holder, now
         if now >= self.began + self._patience:
-            raise HeldError(
-                f"waited {self._patience:.0f} s for the lock {self._path}, held by {holder}: have that "
-                "ended, or try again later"
-            )
+            raise HeldError(self._path, holder, self._patience)
         time.sleep(LOOK)
 
 

@@ -30,7 +30,7 @@ def held(directories: Iterable[Path]) -> Iterator[None]:
                 stack.enter_context(locks.flocked(directory / LOCK, shared=False, waiting="", patience=0))
             except locks.HeldError as error:
                 raise Taken(
-                    f"another session writes into {directory} ({error}); or give this session places of its own, "
-                    "RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
+                    f"another session writes into {directory} (held by {error.holder}): have that ended, or give this "
+                    "session places of its own, RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
                 ) from None
         yield
