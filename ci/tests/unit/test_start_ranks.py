@@ -247,6 +247,12 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(explained, mo
     assert not explained(apart(variable), remedies=0)
 
 
+def test_starts_of_a_job_without_rounds_have_a_limit_of_their_own(explained, monkeypatch):
+    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
+    monkeypatch.setattr(confirmation, "PATIENCE", 0.0)
+    assert "proven" not in explained(apart("APPTAINER_CLEANENV"))
+
+
 def test_a_variable_without_which_nothing_changes_is_not_the_cause(explained, monkeypatch):
     monkeypatch.setenv("APPTAINER_CONTAIN", "1")
     lines = explained(SINGLETONS)

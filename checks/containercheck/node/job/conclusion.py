@@ -11,7 +11,6 @@ from containercheck.node.explain import explanation, observations, rules
 from containercheck.node.job.confirmation import Confirmation
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
-from containercheck.node.outputs.run_results import UNREADABLE
 from containercheck.node.verdict import builds as builds_of
 from containercheck.node.verdict.findings import Findings
 from containercheck.node.verdict.outcome import JobOutcome
@@ -37,7 +36,7 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     """Put the verdict into the record of a job, as far as its rounds have come: these entries.
 
     - ``problems``: lines about runs that are not valid, or prove something else than they should; where there are any,
-      there may be no rows. ``unreadable``: whether output could not be read.
+      there may be no rows.
     - ``rows``: see ``results.row.Row``. ``performance``: name, value and unit of what ReFrame logs.
     - ``failures``, ``doubts``: lines about metrics that failed, and that are open.
     - ``causes``, ``where_time_went``, ``explained``: what can explain a failure, and lines about it.
@@ -69,7 +68,6 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     record["verdict"] = texts.cleaned(
         {
             "problems": problems,
-            "unreadable": any(problem.kind == UNREADABLE for problem in evaluation.problems),
             "rows": rows,
             "performance": [list(entry) for entry in outcome.performance()] if not problems else [],
             "failures": outcome.failures if not problems else [],

@@ -20,7 +20,7 @@ import math
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from containercheck.node import contract
 from containercheck.node.build import file_trees
@@ -96,9 +96,9 @@ class Confirmation:
         :param number: of the last round.
         """
         self._number = number
-        took = self._rounds.seconds if number else PATIENCE
-        allowed = self._arguments.seconds or math.inf
-        self._budget = min(max(LEAST, took, min(allowed, LONGER * took)), self._facts.deadline - self._runner.seconds)
+        took, allowed = self._rounds.seconds, self._arguments.seconds or math.inf
+        wanted = max(LEAST, took, min(allowed, LONGER * took)) if number else PATIENCE
+        self._budget = min(wanted, self._facts.deadline - self._runner.seconds)
         self._began = time.monotonic()
         failed = [place for place, pairs in self._evaluation.pairs.items() if pairs.verdict == FAIL]
         ended = self._ended_in_container()
@@ -155,13 +155,11 @@ class Confirmation:
 
     def explain(self) -> Tuple[List[Dict[str, Any]], str]:
         """Return what can explain what failed, with what remedies showed, and where the time of the worst went."""
-        evaluation = self._evaluation
-        problems = [problem for problem in evaluation.problems if problem.kind in (HANG, RANKS, STATUS)]
-        badly = collections.Counter(side for side, _ in {(problem.side, problem.round) for problem in problems})
+        badly = collections.Counter(side for side, _ in self._bad_runs())
         runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
         endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
         endings.update({name: Endings.of(self._starts[name]) for name in self._not_started})
-        known = {result["name"]: result for result in evaluation.experiments.results()}
+        known = {result["name"]: result for result in self._evaluation.experiments.results()}
         for name, came_up in self._starts.items():
             failed = "" if all(came_up) else "its ranks did not start"
             known[name] = {"name": name, "failed": failed, "ended_well": sum(came_up), "metrics": {}}
@@ -199,7 +197,7 @@ class Confirmation:
         """Run fresh rounds of all that failed, and of remedies."""
         sides = self._compared({name for name, _ in failed})
         most = len(self.tried) + self._most_remedies(sides)
-        # Without remedies, so many rounds are to be had in any case.
+        # Time for the fewest rounds is kept, whatever remedies are tried.
         kept = FEWEST * sum(self._runner.took.get(name, 0.0) for name in sides)
         for cause, of, metrics in self._explaining.slow(self._evaluation, failed):
             if len(self.tried) < most:
@@ -284,15 +282,16 @@ class Confirmation:
         longest = max(LEAST_LIMIT, SLOWEST * self._runner.took.get(of, math.inf))
         return max(1.0, min(self._runner.limit(of), longest, self._budget - self.seconds))
 
+    def _bad_runs(self) -> Set[Tuple[str, int]]:
+        """Return side and round of the runs that ended, hung or had too few ranks."""
+        problems = [problem for problem in self._evaluation.problems if problem.kind in (HANG, RANKS, STATUS)]
+        return {(problem.side, problem.round) for problem in problems}
+
     def _ended_in_container(self) -> str:
         """Return the only container all of whose runs ended or hung, where those of its measure did not; else empty."""
         if self._runner.at_once:
             return ""
-        bad = {
-            (problem.side, problem.round)
-            for problem in self._evaluation.problems
-            if problem.kind in (HANG, RANKS, STATUS)
-        }
+        bad = self._bad_runs()
         failed = {side for side, _ in bad}
         for side in self._facts.sides:
             runs = [run for run in self._runner.record["runs"] if run["side"] == side.name]

@@ -254,10 +254,10 @@ class RankStart:
 
     def __init__(self, name: str) -> None:
         """Read the commands of the side."""
-        self.name = name
-        self.facts = launch.Launch(name).container["ranks"]
+        side = launch.Launch(name)
+        self.name, self.facts = name, side.container["ranks"]
         #: Words before the container, whatever the way; see node/job/runtime_start.py.
-        self._words: List[str] = launch.Launch(name).words.get("start", [])
+        self._words: List[str] = side.words.get("start", [])
 
     def comes_up(self) -> bool:
         """Start the ranks as the runs of the side start them; return whether all came up in one job."""
