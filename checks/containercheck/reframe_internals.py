@@ -1,8 +1,9 @@
 """All that the library uses of ReFrame beyond its documented interface, for ReFrame 4.10.
 
-A session shows each case when it has ended, but ReFrame writes its report after the last one. So :func:`listen` adds to
-``RegressionTask.log_result``, which ReFrame calls at the end of each case that was run, whatever its result is. A test
-compares these names with the installed ReFrame (ci/tests/unit/test_reframe_internals.py).
+No other module uses private attributes of ReFrame. A session shows each case when it has ended, but ReFrame writes its
+report after the last one. So :func:`listen` adds to ``RegressionTask.log_result``, which ReFrame calls at the end of
+each case that was run, whatever its result is. A test compares these names with the installed ReFrame
+(ci/tests/unit/test_reframe_internals.py).
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reframe.core.schedulers import Job
+    from reframe.core.systems import SystemPartition
     from reframe.frontend.executors import RegressionTask
 
 #: Variable of ReFrame's environment that names the file in which cases are announced to their session when they end.
@@ -86,3 +90,23 @@ def _print_end() -> None:
     # ReFrame numbers its usual reports, and links the last one.
     last = path.with_name("latest.json") if "{sessionid}" in path.name else path
     getlogger().info(f"All that was measured, as a table: containercheck report {last}")
+
+
+def is_test(check: Any) -> bool:
+    """Tell whether ReFrame registered a class as a test, and not as a base class only."""
+    return check in getattr(sys.modules.get(check.__module__), "_rfm_test_registry", ())
+
+
+def set_up_build_job(check: Any) -> None:
+    """Make the build job anew: ReFrame sets it up before it is known whether it runs on a node."""
+    check._setup_build_job(sched_options=check.job.cli_options)
+
+
+def run_one_at_a_time(partition: SystemPartition) -> None:
+    """Have ReFrame run one case at a time on a partition, which it asks when it first runs a case there."""
+    partition._max_jobs = 1
+
+
+def replace_scheduler(job: Job, scheduler: Any) -> None:
+    """Have a job call another object in place of its scheduler."""
+    job._scheduler = scheduler

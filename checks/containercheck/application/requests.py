@@ -14,8 +14,8 @@ from typing import Any
 from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 
-from containercheck.application import internals
-from containercheck.application.internals import CommandLine
+from containercheck import reframe_internals
+from containercheck.application.command_line import CommandLine, loaded_classes
 from containercheck.site import extras
 from containercheck.site.extras import Software
 from containercheck.site.sites import Site
@@ -37,7 +37,7 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
     :raises UnknownVariable: a variable or a check does not exist; the message has the nearest name.
     """
     words = CommandLine.parse(argv).assignments
-    loaded = internals.loaded_classes() if words else {}
+    loaded = loaded_classes() if words else {}
     for word in words:
         problem = _problem(of, word, loaded)
         if problem:
@@ -58,7 +58,7 @@ def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
     if check == of.__name__:
         exists = "." in variable or variable in of.var_space
         return "" if exists else _unknown(of, variable, f"{check} has no variable")
-    tests = {other for other, class_ in loaded.items() if internals.is_test(class_)}
+    tests = {other for other, class_ in loaded.items() if reframe_internals.is_test(class_)}
     if check in tests or check in (names := {*tests, *extras.checks()}):
         return ""
     if check in loaded:

@@ -13,8 +13,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before
 from reframe.core.schedulers import Job
 
-from containercheck import software
-from containercheck.application import internals
+from containercheck import reframe_internals, software
 from containercheck.application.interface import ApplicationFacts
 from containercheck.check.phases import Prepared
 from containercheck.node import contract, variables
@@ -97,7 +96,7 @@ class BuiltCheck(ApplicationFacts):
         self.build_system.commands = [software.build_command(replace(provision, build=(*first, *provision.build)))]
         if self.build_locally == on_node:
             self.build_locally = not on_node
-            internals.set_up_build_job(self)
+            reframe_internals.set_up_build_job(self)
         if on_node:
             self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
             _ask_for_little(self.build_job, self.site)

@@ -13,6 +13,7 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.core.systems import SystemPartition
 
+from containercheck import reframe_internals
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
@@ -83,14 +84,14 @@ def first_commands(job: Job) -> list[str]:
 def one_at_a_time() -> None:
     """Have ReFrame run one case at a time on each partition that is this machine, and build one at a time.
 
-    Rounds of two cases would wait for each other, each with its processes. ReFrame 4.10 asks a partition for its
-    ``max_jobs`` when it first runs a case there, and has no way to set it but the site's file.
+    Rounds of two cases would wait for each other, each with its processes. ReFrame 4.10 has no way to set a partition's
+    ``max_jobs`` but the site's file.
     """
     here = [each for each in runtime().system.partitions if each.scheduler.registered_name == "local"]
     if here:
         runtime().site_config.add_sticky_option("systems/0/max_local_jobs", 1)
     for partition in here:
-        partition._max_jobs = 1
+        reframe_internals.run_one_at_a_time(partition)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 from reframe.core.schedulers import Job
 
+from containercheck import reframe_internals
 from containercheck.node import texts
 from containercheck.site import schedulers
 from containercheck.site.schedulers import is_slurm
@@ -77,7 +78,7 @@ class Watch:
         self._scheduler, self._job, self.why = job.scheduler, job, ""
         self._asked = self._since = 0.0
         self._state: str | None = ""
-        job._scheduler = self
+        reframe_internals.replace_scheduler(job, self)
 
     def __getattr__(self, name: str) -> Any:
         """Return the scheduler's attribute of this name."""

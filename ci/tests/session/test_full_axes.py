@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.application import internals, requests
-from containercheck.application.internals import CommandLine
+from containercheck.application import command_line, requests
+from containercheck.application.command_line import CommandLine
 from containercheck.command import run
 from containercheck.session import reframe_process
 
@@ -34,7 +34,7 @@ def test_the_command_line_is_read_as_reframe_reads_it(argv, expected):
 
 def test_options_of_a_mode_count_too(monkeypatch):
     options = {"modes/@short/options": ["-n 'HPL IMB'", "--setvar=full=yes"]}
-    monkeypatch.setattr(internals, "runtime", lambda: SimpleNamespace(get_option=options.get))
+    monkeypatch.setattr(command_line, "runtime", lambda: SimpleNamespace(get_option=options.get))
     found = CommandLine.parse(["--mode=short", "-S", "rounds=1"])
     assert found == CommandLine(("full=yes", "rounds=1"), ("HPL IMB",))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from containercheck import ContainerCheck
-from containercheck.application import internals
+from containercheck import ContainerCheck, reframe_internals
+from containercheck.application import command_line
 from containercheck.application.requests import UnknownVariable, require_known
 from gromacs import GROMACS
 from hpcc import HPCC
@@ -57,6 +57,6 @@ def test_a_mistake_in_another_checks_name_is_that_checks():
 
 def test_reframe_has_the_private_attributes_that_the_checks_use():
     assert callable(RegressionTest._setup_build_job)
-    assert internals.is_test(GROMACS) and not internals.is_test(ContainerCheck)
-    assert {"GROMACS", "ContainerCheck"} <= internals.loaded_classes().keys()
+    assert reframe_internals.is_test(GROMACS) and not reframe_internals.is_test(ContainerCheck)
+    assert {"GROMACS", "ContainerCheck"} <= command_line.loaded_classes().keys()
     assert ("env_vars", None) not in ContainerCheck.loggable_attrs() and len(ContainerCheck.loggable_attrs()) > 20

@@ -1,7 +1,4 @@
-"""Ask ReFrame for what it tells no check: its command line, the tests it loaded, a new build job.
-
-The only module of the checks that uses private attributes of ReFrame: of 4.10, which is tested with 4.10.4.
-"""
+"""Read ReFrame's command line, and find the checks that it loaded: ReFrame hands neither to a check."""
 
 from __future__ import annotations
 
@@ -95,13 +92,3 @@ def loaded_classes(of: Any = RegressionTest) -> dict[str, Any]:
     for check in of.__subclasses__():
         classes.update({check.__name__: check, **loaded_classes(check)})
     return classes
-
-
-def is_test(check: Any) -> bool:
-    """Tell whether ReFrame registered a class as a test, and not as a base class only."""
-    return check in getattr(sys.modules.get(check.__module__), "_rfm_test_registry", ())
-
-
-def set_up_build_job(check: Any) -> None:
-    """Make the build job anew: ReFrame sets it up before it is known whether it runs on a node."""
-    check._setup_build_job(sched_options=check.job.cli_options)
