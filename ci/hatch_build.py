@@ -1,4 +1,4 @@
-"""Puts the files that the library works with into its wheel: there they lie in the package (see node/project.py)."""
+"""Puts the files that the library works with into its wheel: there they lie in the package (see job/project.py)."""
 
 from __future__ import annotations
 

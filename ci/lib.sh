@@ -32,7 +32,7 @@ warn_of_writers() {
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
 
 # Prints the Debian packages that the checks state; a check whose software is not there is skipped with that reason.
-application_packages() { python3 "$repo/checks/containercheck/node" machine packages; }
+application_packages() { python3 "$repo/checks/containercheck/job" machine packages; }
 
 # Tells whether the words "$@" only ask something.
 only_asks() {
@@ -173,7 +173,7 @@ copy_apt_settings() {
 # machine python: prints the newest Python on the PATH that takes ReFrame.
 machine() {
     command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.10 or newer with its venv module"
-    python3 "$repo/checks/containercheck/node" machine "$1"
+    python3 "$repo/checks/containercheck/job" machine "$1"
 }
 
 # source_of DIRECTORY PACKAGE: downloads the source of a Debian package, as its authors released it, to DIRECTORY.

@@ -1,7 +1,7 @@
 """ReFrame checks that a container runs as fast as bare metal, and gives the same answers.
 
 An application file imports the names in ``__all__`` from here. Nothing is imported before it is asked for (PEP 562):
-what runs on nodes (``containercheck.node``) has no ReFrame there, and reports need none.
+what runs on nodes (``containercheck.job``) has no ReFrame there, and reports need none.
 """
 
 import importlib
@@ -18,9 +18,9 @@ _NAMES = {
     "check.base": "ContainerCheck SingleNodeCheck",
     "check.collocation": "MIXES WHOLE CollocationSides",
     "check.variants": "StaticMpiSides",
-    "node.architectures": "ARCHITECTURES",
-    "node.contract": "UNPACKED",
-    "node.mpi": "MPI_FAMILIES",
+    "job.architectures": "ARCHITECTURES",
+    "job.contract": "UNPACKED",
+    "job.mpi": "MPI_FAMILIES",
     "sides.sides": "Candidate",
     "site.sites": "core_counts instruction_sets node_counts partitions_with_instructions",
     "software.host": "ask_program",

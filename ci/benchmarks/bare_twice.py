@@ -9,9 +9,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.node import contract
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
+from containercheck.job import contract
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from reframe.core.builtins import run_before, variable
 from reframe.core.pipeline import RegressionTestPlugin
 

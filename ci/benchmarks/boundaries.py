@@ -1,4 +1,4 @@
-"""Make checks/containercheck/node/stats/boundaries.json, the boundaries of the sequential verdict.
+"""Make checks/containercheck/job/stats/boundaries.json, the boundaries of the sequential verdict.
 
     python ci/benchmarks/boundaries.py            # write the table (about five minutes on one core)
     python ci/benchmarks/boundaries.py --check    # make it again and compare; exit status 1 where it differs
@@ -29,7 +29,7 @@ exchangeable). A spread that grows from round to round makes T less correlated w
 ci/benchmarks/detection.py has how much.
 
 **The moderated t** is how far the mean lies from a bound, in standard errors of known and seen spread together
-(node/stats/boundaries.py). If the variance of a session's rounds is itself drawn about the known one (scaled inverse
+(job/stats/boundaries.py). If the variance of a session's rounds is itself drawn about the known one (scaled inverse
 chi-square with d0 degrees of freedom), t is Student's with d0 + n - 1. The boundary of a round is at the same tail
 probability as that of normal rounds with a known variance, which spends alpha sqrt(n / 40) over the looks from round 2
 on (the crossing probabilities by numerical integration after Armitage, McPherson and Rowe 1969). For rounds whose
@@ -43,10 +43,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from containercheck.node.project import PACKAGE
+from containercheck.job.project import PACKAGE
 from scipy import special
 
-TABLE = PACKAGE / "node" / "stats" / "boundaries.json"
+TABLE = PACKAGE / "job" / "stats" / "boundaries.json"
 
 #: The last round in which a verdict can fall.
 HORIZON = 40

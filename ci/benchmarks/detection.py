@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from containercheck.node.job.confirmation import FEWEST
-from containercheck.node.stats import differences
+from containercheck.job.confirmation import FEWEST
+from containercheck.job.stats import differences
 from simulation import BOUND, DEFAULT, HORIZON, NOISES, checks, counted, judge, normal
 
 #: Standard deviations of the difference of two runs, in log scale.
@@ -108,7 +108,7 @@ def two_phases(number, seed):
     """Print how many checks fail in the first phase of a job, and how many of these failures its second phase keeps.
 
     The second phase has fresh rounds, as many as the first took but two at least; it keeps what it does not refute
-    (node/job/confirmation.py). Of a slowdown that is sure, none may be refuted.
+    (job/confirmation.py). Of a slowdown that is sure, none may be refuted.
 
     :param number: metrics per cell.
     """

@@ -20,7 +20,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.node.explain import explanation
+from containercheck.job.explain import explanation
 from planted_causes import FAULTS, Fault
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -1,6 +1,6 @@
 """Simulate noise, and judge many metrics at once; for ci/benchmarks/detection.py and the tests.
 
-:func:`judge` and :func:`checks` are ``Pairs`` and ``more_would_tell`` of node/stats/pairs.py for many metrics;
+:func:`judge` and :func:`checks` are ``Pairs`` and ``more_would_tell`` of job/stats/pairs.py for many metrics;
 ci/tests/unit/test_sequential_promises.py proves that they agree.
 """
 
@@ -8,10 +8,10 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from containercheck.node.stats import boundaries, forecasts
-from containercheck.node.stats.boundaries import HORIZON, PRIOR_DEGREES, rank_boundary, t_boundary
-from containercheck.node.stats.differences import ROUNDING
-from containercheck.node.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
+from containercheck.job.stats import boundaries, forecasts
+from containercheck.job.stats.boundaries import HORIZON, PRIOR_DEGREES, rank_boundary, t_boundary
+from containercheck.job.stats.differences import ROUNDING
+from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0

@@ -22,11 +22,10 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from containercheck.node import locks
-from containercheck.node.job import processes
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.verdict.findings import Findings
+from containercheck.job import locks, processes
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.verdict.findings import Findings
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -339,7 +338,7 @@ def start_rounds(tmp_path):
         words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0"]
         # No test waits for a quiet machine, unless that is what it is about.
         words += ["--quiet=0", *options]
-        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "rounds", *words]
+        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "rounds", *words]
         return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE, stderr=stderr)
 
     return start

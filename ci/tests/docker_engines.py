@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually, write_program
-from containercheck.node import texts
+from containercheck.job import texts
 
 #: On machines with cgroups of both versions crun does not run, and Podman asks for more files than are allowed.
 PODMAN = """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, STATE, Session, cluster
-from containercheck.node import architectures
+from containercheck.job import architectures
 
 #: What is known of the architecture of each partition.
 PARTITIONS = {"arm": architectures.KNOWN["aarch64"], "power": architectures.KNOWN["ppc64le"]}

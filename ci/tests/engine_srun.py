@@ -10,8 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import runtime_start
+from containercheck.job import runtime_start
+from containercheck.job.container_runtimes import by_name
 
 PROGRAM = r"""
 engine={engine} image= workdir= options=() mounts=()

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from types import ModuleType
 
-from containercheck.node.stats.pairs import HORIZON, Pairs
+from containercheck.job.stats.pairs import HORIZON, Pairs
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NONE = -math.inf

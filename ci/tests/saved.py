@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import BARE, facts_of, run_of
-from containercheck.node.outputs import reasons
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.verdict import builds
+from containercheck.job.outputs import reasons
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.verdict import builds
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
 

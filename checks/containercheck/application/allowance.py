@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 
 from containercheck.application.declare import Work
-from containercheck.node.stats.boundaries import HORIZON
+from containercheck.job.stats.boundaries import HORIZON
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
 #: Seconds of a job before its rounds, for its start, the trial of ranks, and the host's MPI; and the most, where ranks
-#: do not find each other (node/job/start_ranks.py), or images are copied.
+#: do not find each other (job/start_ranks.py), or images are copied.
 START, SLOW_START = 15.0, 600.0
 #: Most time of the preparation, as a multiple of what is expected.
 SLOWEST = 20
-#: Runs of a side that exceed their limit before the job ends (node/job/rounds.py).
+#: Runs of a side that exceed their limit before the job ends (job/rounds.py).
 FAILURES = 2
 #: Share of a job's time limit that is planned; and the share of the rest that is for the rounds of the verdict.
 PLANNED, FOR_ROUNDS = 0.9, 0.6

@@ -19,7 +19,7 @@ ALL_CORES = "all"
 
 
 def own_directory(directory: str) -> str:
-    """Return the path of a directory for a job alone, in a shared one; the job makes it (node/job/runtime_start.py).
+    """Return the path of a directory for a job alone, in a shared one; the job makes it (job/runtime_start.py).
 
     Its name cannot be guessed, so that no other user can make it first.
     """

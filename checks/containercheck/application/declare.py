@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from containercheck.node.contract import ERR, MEASURED, MPI_TIMES, UNSUPPORTED, mpi_times_file
-from containercheck.node.contract import OUT as STDOUT
-from containercheck.node.outputs.reading import REDUCE
+from containercheck.job.contract import ERR, MEASURED, MPI_TIMES, UNSUPPORTED, mpi_times_file
+from containercheck.job.contract import OUT as STDOUT
+from containercheck.job.outputs.reading import REDUCE
 
 #: File with what a run wrote to its standard error.
 STDERR = ERR

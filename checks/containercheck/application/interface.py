@@ -17,8 +17,8 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.application import requests
 from containercheck.application.declare import PROGRAM, Answer, Identity, Metric, Step, Work
-from containercheck.node import texts
-from containercheck.node.explain.causes import MOST
+from containercheck.job import texts
+from containercheck.job.explain.causes import MOST
 from containercheck.site import node_commands, sites
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
@@ -118,7 +118,7 @@ class ApplicationFacts(rfm.RegressionTest):
     container_options = variable(typ.List[str], value=[])
     #: Whether the image is unpacked into the stage directory, and runs from there.
     unpacked: bool = False
-    #: Whether the processors of a virtual machine are kept busy between and during the runs (node/job/this_node.py).
+    #: Whether the processors of a virtual machine are kept busy between and during the runs (job/this_node.py).
     keep_awake: bool = True
     #: Fewest ranks that the program makes sense with.
     min_ranks: int = 1
@@ -141,7 +141,7 @@ class ApplicationFacts(rfm.RegressionTest):
     image_directory = variable(str, value="")
     #: Commands of container runtimes to compare, by name: the later ones are judged as successors of the first
     #: (ci/acceptance). Of several kinds, each is compared with bare; apptainer+unpacked is one of the ways of a runtime
-    #: (node/container_runtimes.py). None are compared by default.
+    #: (job/container_runtimes.py). None are compared by default.
     runtimes = variable(typ.Dict[str, str], value={}, loggable=True)
     #: Whether each runtime runs an image that it built itself; else all run the same file.
     built_by_each = variable(typ.Bool, value=False)
@@ -175,7 +175,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Accepted overhead in percent, for metrics without a tolerance of their own.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
-    #: or an address that ends with ``#sha256=<digest>`` (node/build/downloads.py); also in the site's extras, inputs.
+    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
     published = variable(str, value="")
     #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
@@ -198,12 +198,12 @@ class ApplicationFacts(rfm.RegressionTest):
     notes = variable(typ.List[str], value=[], loggable=True)
     #: The metrics of each round, by side; also for a later session that goes on from here.
     measured = variable(typ.List[dict], value=[], loggable=True)
-    #: Path of the script that repeats a single run of a side (node/job/reproducer.py); empty without rounds.
+    #: Path of the script that repeats a single run of a side (job/reproducer.py); empty without rounds.
     reproducer = variable(str, value="", loggable=True)
     #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_rounds.py). For a later
     #: session.
     compared = variable(dict, value={}, loggable=True)
-    #: What can explain that metrics failed, and what experiments proved (node/explain/explanation.py).
+    #: What can explain that metrics failed, and what experiments proved (job/explain/explanation.py).
     causes = variable(typ.List[dict], value=[], loggable=True)
     #: Where the time of a container that is too slow went, in a line; empty where that does not explain its metrics.
     where_time_went = variable(str, value="", loggable=True)

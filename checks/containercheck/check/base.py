@@ -21,9 +21,9 @@ from containercheck.check.build import BuiltCheck, has_own_source
 from containercheck.check.phases import Finished, Prepared
 from containercheck.check.variants import VariantSides
 from containercheck.explain import between
-from containercheck.node import contract, texts
-from containercheck.node.explain import observations
-from containercheck.node.explain.observations import Use
+from containercheck.job import contract, texts
+from containercheck.job.explain import observations
+from containercheck.job.explain.observations import Use
 from containercheck.results import earlier_rounds
 from containercheck.results.row import SCHEMA, VERSION
 from containercheck.sides import commands, launchers, rounds
@@ -349,7 +349,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         :param makes_input: whether the job makes the input before the first round.
         """
         has_ranks = any(side.program.mpi for side in self.job_sides)
-        # See node/job/this_node.py: containers that a daemon starts have their own share of the processors.
+        # See job/this_node.py: containers that a daemon starts have their own share of the processors.
         started_here = self.site.is_here and all(
             side.container is None or side.container.runtime.starts_containers for side in self.job_sides
         )

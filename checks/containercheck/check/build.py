@@ -16,7 +16,7 @@ from reframe.core.schedulers import Job
 from containercheck import reframe_internals, software
 from containercheck.application.interface import ApplicationFacts
 from containercheck.check.phases import Prepared
-from containercheck.node import contract, variables
+from containercheck.job import contract, variables
 from containercheck.sides.sides import Needs
 from containercheck.site import node_commands, schedulers, waiting
 from containercheck.site.extras import Software

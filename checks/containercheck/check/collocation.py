@@ -16,7 +16,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.application.declare import Neighbour, side_by_side
 from containercheck.check.variants import VariantSides
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.sides import launchers
 from containercheck.sides.sides import Program, Side
 from containercheck.site import node_commands

@@ -10,8 +10,8 @@ from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.application import axes
 from containercheck.check.phases import Prepared
-from containercheck.node import container_runtimes, contract, mpi
-from containercheck.node.container_runtimes import Runtime
+from containercheck.job import container_runtimes, contract, mpi
+from containercheck.job.container_runtimes import Runtime
 from containercheck.sides import launchers
 from containercheck.sides.sides import Candidate, Container, HostMpi, Launcher, Program, Side
 from containercheck.site import extras

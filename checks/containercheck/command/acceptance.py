@@ -16,10 +16,10 @@ from typing import Any
 
 from containercheck.command import run
 from containercheck.command.parsers import parsed
-from containercheck.node import container_runtimes
-from containercheck.node.build import file_trees
-from containercheck.node.container_runtimes import METADATA, RUNTIMES, WAY
-from containercheck.node.explain import explanation
+from containercheck.job import container_runtimes
+from containercheck.job.build import file_trees
+from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
+from containercheck.job.explain import explanation
 from containercheck.report import table, versions
 from containercheck.results import selections
 from containercheck.results.cases import Case

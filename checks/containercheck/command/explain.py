@@ -14,9 +14,9 @@ from containercheck.command.report import last_report
 from containercheck.explain import between
 from containercheck.explain.between import SEES, USES
 from containercheck.history.nights import Night, nights
-from containercheck.node import contract
-from containercheck.node.explain import explanation
-from containercheck.node.explain.causes import Change
+from containercheck.job import contract
+from containercheck.job.explain import explanation
+from containercheck.job.explain.causes import Change
 from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load

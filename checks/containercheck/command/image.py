@@ -13,8 +13,7 @@ from pathlib import Path
 
 from containercheck.command import run
 from containercheck.command.parsers import COMMANDS, parsed
-from containercheck.node import inventory
-from containercheck.node.job import runtime_start
+from containercheck.job import inventory, runtime_start
 from containercheck.report import fitness
 from containercheck.report.fitness import Finding
 from containercheck.results.cases import Case

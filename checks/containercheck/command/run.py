@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from containercheck.command.parsers import COMMANDS, Parser, parsed
-from containercheck.node.container_runtimes import REGISTRY_SCHEME
+from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import ending, skipped, table
 from containercheck.report.view import CaseView
 from containercheck.results import selections

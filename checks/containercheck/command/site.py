@@ -19,8 +19,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from containercheck.command.parsers import COMMANDS, parsed
-from containercheck.node import inventory, mpi
-from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.job import inventory, mpi
+from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.results import atomic_files
 from containercheck.results.formatting import say, speak_as, typed
 from containercheck.session import inventories, preconditions, reframe_process

@@ -1,1 +1,1 @@
-"""Explain jobs by node/explain, make remedies into sides, and compare hosts, runtimes, images and nights."""
+"""Explain jobs by job/explain, make remedies into sides, and compare hosts, runtimes, images and nights."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from containercheck.node.container_runtimes import RUNTIMES
-from containercheck.node.explain.causes import OF_RANK, rule_of_variable
-from containercheck.node.explain.observations import Observation, Use
-from containercheck.node.explain.rules import type_of
+from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.explain.causes import OF_RANK, rule_of_variable
+from containercheck.job.explain.observations import Observation, Use
+from containercheck.job.explain.rules import type_of
 from containercheck.results.formatting import size
 
 #: Directories whose type of file system is kept.

@@ -13,9 +13,9 @@ from containercheck.explain import between
 from containercheck.explain.between import SEES, USES
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
-from containercheck.node.explain import explanation
-from containercheck.node.explain.causes import Cause
-from containercheck.node.explain.observations import CONTAINER, HOST, Observation, Use, reworded
+from containercheck.job.explain import explanation
+from containercheck.job.explain.causes import Cause
+from containercheck.job.explain.observations import CONTAINER, HOST, Observation, Use, reworded
 from containercheck.results.formatting import number
 
 #: Most series that are named in a sentence, and most likely causes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from containercheck.node.stats.forecasts import FASTER, SLOWER
+from containercheck.job.stats.forecasts import FASTER, SLOWER
 from containercheck.report import table
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case

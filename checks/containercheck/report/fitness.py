@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.node import mpi
-from containercheck.node.job import start_ranks
+from containercheck.job import mpi, start_ranks
 from containercheck.report import case_lines
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
@@ -42,7 +41,7 @@ def findings(
 ) -> list[Finding]:
     """Return the findings, in the order in which a person would look.
 
-    :param host: as ``containercheck.node.inventory.inventory`` returns it.
+    :param host: as ``containercheck.job.inventory.inventory`` returns it.
     :param starts: what came of starting ranks of its MPI.
     :param not_started: why none was started; empty where it was not tried.
     """

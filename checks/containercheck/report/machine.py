@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from containercheck.node.container_runtimes import RUNTIMES
-from containercheck.node.inventory import MOUNTERS, TOOLS
+from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.inventory import MOUNTERS, TOOLS
 from containercheck.results.formatting import size
 
 #: Bytes of /dev/shm below which MPI within a node runs out of it: the default of containers is 64 MiB
@@ -29,7 +29,7 @@ Facts = Mapping[str, Any]
 def topics(facts: Facts) -> list[tuple[str, str]]:
     """Return the topics, each with its facts in words.
 
-    :param facts: as ``containercheck.node.inventory.inventory`` returns them.
+    :param facts: as ``containercheck.job.inventory.inventory`` returns them.
     """
     host, processor, locked = facts["host"], facts["processor"], facts["locked_memory"]
     usable = f", {processor['usable']} may be used" if processor["usable"] != processor["processors"] else ""
@@ -53,7 +53,7 @@ def topics(facts: Facts) -> list[tuple[str, str]]:
 def heading(facts: Facts) -> str:
     """Return a machine in one line.
 
-    :param facts: as ``containercheck.node.inventory.brief`` returns them.
+    :param facts: as ``containercheck.job.inventory.brief`` returns them.
     """
     host, processor = facts["host"], facts["processor"]
     runtime = next((known["version"] or known["name"] for known in facts["runtimes"]), "no container runtime")

@@ -19,7 +19,7 @@ LOPSIDED = 0.3
 #: Relative difference between a bare run by itself and bare in the containers' rounds from which on it is reported: the
 #: machine was under another load, or in another state.
 OTHER_LOAD = 0.05
-#: Name of the baseline in the rounds of a container (``containercheck.node.contract``).
+#: Name of the baseline in the rounds of a container (``containercheck.job.contract``).
 BASELINE = "baseline"
 
 

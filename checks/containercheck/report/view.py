@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from containercheck.node import inventory
+from containercheck.job import inventory
 from containercheck.report import case_lines, ending, machine, skipped
 from containercheck.report.case_lines import Line
 from containercheck.results import selections

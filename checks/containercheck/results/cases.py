@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.node import project
+from containercheck.job import project
 from containercheck.results import atomic_files
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
@@ -120,7 +120,7 @@ class Case:
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
     :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
     :ivar asked: configuration files and options of its session.
-    :ivar causes: what can explain that metrics failed (node/explain/explanation.py).
+    :ivar causes: what can explain that metrics failed (job/explain/explanation.py).
     :ivar where_time_went: line about the time of a container that is too slow; empty for none.
     :ivar earlier: the runs of this case before this one, the first one first.
     """

@@ -12,8 +12,8 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.node import contract
-from containercheck.node.verdict import builds
+from containercheck.job import contract
+from containercheck.job.verdict import builds
 from containercheck.sides.sides import Side
 from containercheck.site.layout import Layout
 
@@ -42,7 +42,7 @@ class Earlier:
 
     :ivar rounds: for each round, the values by side and metric.
     :ivar provenance: of the case that they are from; the job compares runtimes and builds with those that it has now
-        (node/outputs/evaluation.py).
+        (job/outputs/evaluation.py).
     :ivar refused: why the rounds of the case cannot be used; empty where they can, or there are none.
     """
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from containercheck.node.stats.boundaries import HORIZON
-from containercheck.node.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER
+from containercheck.job.stats.boundaries import HORIZON
+from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER
 from containercheck.results.cases import Case, Key
 from containercheck.results.row import FAIL, OPEN, PASS, Row
 

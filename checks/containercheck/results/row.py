@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from containercheck.node.stats import pairs
-from containercheck.node.verdict.comparison import EMULATED as EMULATED
-from containercheck.node.verdict.outcome import NOT_JUDGED as NOT_JUDGED
+from containercheck.job.stats import pairs
+from containercheck.job.verdict.comparison import EMULATED as EMULATED
+from containercheck.job.verdict.outcome import NOT_JUDGED as NOT_JUDGED
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 3
@@ -47,7 +47,7 @@ class Row:
     :ivar spread: of the rounds, in ``overhead_unit``.
     :ivar rounds_needed: to close an open verdict, in all; None for too many.
     :ivar round_seconds: duration of a round.
-    :ivar open_kind: why an open verdict is open (node/stats/forecasts.py).
+    :ivar open_kind: why an open verdict is open (job/stats/forecasts.py).
     :ivar bound: the largest overhead that is not excluded; None while there is none.
     :ivar answer: message about an open verdict.
     :ivar known_spread: spread that was known before; None where it was not.
@@ -60,7 +60,7 @@ class Row:
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
     :ivar measures: parts of the machine that the metric depends on, as its check declares them; empty for all of them,
         and in old rows.
-    :ivar confirmation: result of fresh rounds of the same job after a failure (node/verdict/comparison.py):
+    :ivar confirmation: result of fresh rounds of the same job after a failure (job/verdict/comparison.py):
         ``confirmed``, ``refuted`` or ``unconfirmed``; empty where nothing failed.
     """
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from containercheck.node import locks
+from containercheck.job import locks
 
 #: File in a directory that a session holds locked while it runs.
 LOCK = ".session.lock"

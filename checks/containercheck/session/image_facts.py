@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from containercheck.node import inventory, mpi, texts
-from containercheck.node.build import image_files
-from containercheck.node.job import runtime_start
-from containercheck.node.project import CHECKS
+from containercheck.job import inventory, mpi, runtime_start, texts
+from containercheck.job.build import image_files
+from containercheck.job.project import CHECKS
 
 #: Variables that an image sets and that change how fast, or where, programs run.
 HURTING = (

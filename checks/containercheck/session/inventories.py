@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.node.inventory import inventory
+from containercheck.job.inventory import inventory
 from containercheck.results.cases import ReportError, load
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Relay, Workplace

@@ -20,7 +20,7 @@ from containercheck.site.sites import Site
 
 @rfm.simple_test
 class Inventory(rfm.RunOnlyRegressionTest):
-    """Runs node/inventory.py once on each partition, as all its environments have the same nodes."""
+    """Runs job/inventory.py once on each partition, as all its environments have the same nodes."""
 
     descr = "Facts of a partition's nodes"
     valid_systems = ["*"]

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck.node import inventory
-from containercheck.node.build.cache import private_directory
-from containercheck.node.container_runtimes import Runtime
-from containercheck.node.job import runtime_start, start_ranks
-from containercheck.node.job.start_ranks import Seen
-from containercheck.node.project import CHECKS
+from containercheck.job import inventory, runtime_start, start_ranks
+from containercheck.job.build.cache import private_directory
+from containercheck.job.container_runtimes import Runtime
+from containercheck.job.project import CHECKS
+from containercheck.job.start_ranks import Seen
 
 #: Ranks on each node.
 RANKS = 2
@@ -97,7 +96,7 @@ class NotStarted(Exception):
 def starts(container: Container, host: Mapping[str, Any]) -> list[Start]:
     """Return what came of starting ranks: by Slurm on one node and on two, or by the launcher of this machine.
 
-    :param host: as ``containercheck.node.inventory.inventory`` returns it.
+    :param host: as ``containercheck.job.inventory.inventory`` returns it.
     :raises NotStarted: there is no compiler, no launcher, or no GNU C library in the image.
     """
     if container.libc is None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.node import project
+from containercheck.job import project
 from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.session import usage

@@ -11,8 +11,7 @@ from pathlib import Path
 from reframe.core.exceptions import SkipTestError
 
 from containercheck.application.declare import PROGRAM, Neighbour
-from containercheck.node import container_runtimes, contract
-from containercheck.node.job import launch
+from containercheck.job import container_runtimes, contract, launch
 from containercheck.sides.sides import Container, HostMpi, Needs, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
@@ -38,7 +37,7 @@ _PRELOAD = "LD_PRELOAD"
 #: Most ranks that are started for an observation: they wait for each other by files. Above, one process is observed.
 OBSERVED = 128
 #: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
-#: node/job/container_view.py only.
+#: job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 
 
@@ -50,7 +49,7 @@ class Job:
     :ivar last: commands after them; with comments that show what the sides run.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
-    :ivar runs: command of one run of each side, by the side's name, with slots (node/job/launch.py).
+    :ivar runs: command of one run of each side, by the side's name, with slots (job/launch.py).
     :ivar files: texts of files in the stage directory that the job reads, by name.
     :ivar private: those that only their owner may read.
     """
@@ -115,9 +114,9 @@ def _programs(script: str) -> list[str]:
 class Commands:
     """The commands of a side, and what they need.
 
-    :ivar script: of one run, with slots (node/job/launch.py).
+    :ivar script: of one run, with slots (job/launch.py).
     :ivar needs: what the job does before, loads, sets, and removes.
-    :ivar others: other commands with slots, by name (node/contract.py).
+    :ivar others: other commands with slots, by name (job/contract.py).
     :ivar files: scripts that these call, by file name.
     :ivar container: what the job needs to know of the container to change it; empty for none.
     """
@@ -205,7 +204,7 @@ def _network(container: Container, site: Site, layout: Layout) -> str:
 
 
 def _observation(side: Side, site: Site) -> str:
-    """Return the command that records what a side sees (node/job/observation.py)."""
+    """Return the command that records what a side sees (job/observation.py)."""
     ranks = [f"--ranks={side.launcher.ranks}"] if 0 < side.launcher.ranks <= OBSERVED else []
     return f"{node_commands.in_job(site, 'observe', *ranks, side.name)} || true"
 
@@ -386,7 +385,7 @@ class _InContainer:
         return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=tuple(files))
 
     def _runtime_words(self, layout: Layout) -> list[str]:
-        """Return the options of the program that finds the runtime on the node (node/job/runtime_start.py)."""
+        """Return the options of the program that finds the runtime on the node (job/runtime_start.py)."""
         container, runtime = self._container, self._container.runtime
         words = [f"--command={container.typed}", f"--ranks={layout.ranks_per_node if self._program.mpi else 0}"]
         words += [] if container.host_mpi else ["--own-environment"]

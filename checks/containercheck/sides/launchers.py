@@ -10,8 +10,8 @@ from reframe.core.launchers import JobLauncher
 from reframe.core.schedulers import Job
 from reframe.core.systems import SystemPartition
 
-from containercheck.node import container_runtimes, contract
-from containercheck.node.container_runtimes import Runtime
+from containercheck.job import container_runtimes, contract
+from containercheck.job.container_runtimes import Runtime
 from containercheck.sides.sides import Launcher, Needs
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout

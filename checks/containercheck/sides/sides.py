@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from containercheck.application.declare import Neighbour, Step
-from containercheck.node.container_runtimes import Runtime
+from containercheck.job.container_runtimes import Runtime
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from containercheck.node import inventory
-from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.job import inventory
+from containercheck.job.container_runtimes import RUNTIMES
 
 
 @dataclass(frozen=True)

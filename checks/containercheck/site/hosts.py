@@ -20,7 +20,7 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
-from containercheck.node import mpi, texts
+from containercheck.job import mpi, texts
 from containercheck.site import schedulers, waiting
 from containercheck.site.sites import RELEASES, Site
 

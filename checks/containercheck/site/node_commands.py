@@ -1,4 +1,4 @@
-"""Shell commands for the build step and the job, among them those that run the programs of ``containercheck.node``."""
+"""Shell commands for the build step and the job, among them those that run the programs of ``containercheck.job``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from containercheck.node import contract, variables
-from containercheck.node.project import PACKAGE
+from containercheck.job import contract, variables
+from containercheck.job.project import PACKAGE
 from containercheck.site.sites import Site
 
 #: Directory that Python runs as the command of all these programs.
-PROGRAMS = str(PACKAGE / "node")
+PROGRAMS = str(PACKAGE / "job")
 #: Shell function that begins a named step, and prints the wall-clock seconds of the previous one.
 PHASE = r"""phase() {
     now=$(date +%s.%N)

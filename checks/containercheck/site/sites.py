@@ -21,8 +21,8 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck.node import architectures, mpi
-from containercheck.node.build.cache import private_directory
+from containercheck.job import architectures, mpi
+from containercheck.job.build.cache import private_directory
 from containercheck.site import extras
 from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 

@@ -15,7 +15,7 @@ from reframe.core.logging import getlogger
 from reframe.core.schedulers import Job
 
 from containercheck import reframe_internals
-from containercheck.node import texts
+from containercheck.job import texts
 from containercheck.site import schedulers
 from containercheck.site.schedulers import is_slurm
 

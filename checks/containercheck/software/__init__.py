@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.node import contract, texts
+from containercheck.job import contract, texts
 from containercheck.site.sites import Site
 from containercheck.software import host, images, managers, sources
 from containercheck.software.host import ask_program

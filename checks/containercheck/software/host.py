@@ -14,7 +14,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.modules import ModulesSystem
 from reframe.core.runtime import runtime
 
-from containercheck.node import contract, mpi
+from containercheck.job import contract, mpi
 from containercheck.site import hosts, node_commands
 from containercheck.site.sites import Site
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted

@@ -9,12 +9,11 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.node import architectures, container_runtimes, contract, texts
-from containercheck.node.build.cache import CacheError
-from containercheck.node.build.image_build import Recipe
-from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
-from containercheck.node.job import launch
-from containercheck.node.project import RECIPES
+from containercheck.job import architectures, container_runtimes, contract, launch, texts
+from containercheck.job.build.cache import CacheError
+from containercheck.job.build.image_build import Recipe
+from containercheck.job.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
+from containercheck.job.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands
 from containercheck.site.sites import RELEASES, Site, path_of

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reframe.core.runtime import runtime
 
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site, path_of
 from containercheck.software.provision import (

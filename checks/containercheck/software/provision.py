@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.node import project
-from containercheck.node.container_runtimes import Runtime
+from containercheck.job import project
+from containercheck.job.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site
 
@@ -46,7 +46,7 @@ class Wanted:
     :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar nodes: nodes of the job.
-    :ivar each_node: whether the job can run a command on each of its nodes (node/job/processes.py).
+    :ivar each_node: whether the job can run a command on each of its nodes (job/processes.py).
     :ivar copied: whether the image is to be copied to the memory of the node.
     :ivar runtime_modules: modules that the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 
-from containercheck.node import contract, pins, texts
+from containercheck.job import contract, pins, texts
 from containercheck.site import node_commands
 from containercheck.site.sites import Site, path_of
 from containercheck.software.provision import (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from reframe.core.exceptions import ReframeError
 
 from containercheck.application.declare import Metric
-from containercheck.node.stats.pairs import Pairs, Prior
+from containercheck.job.stats.pairs import Pairs, Prior
 
 #: Source of a spread that neither earlier nights nor the other variant give.
 OF_CHECK, DEFAULT = "the check", "default"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory, write_program
-from containercheck.node.explain import explanation
+from containercheck.job.explain import explanation
 from containercheck.site import hosts
 
 # ReFrame matches names without their blanks.

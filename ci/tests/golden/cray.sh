@@ -22,15 +22,15 @@ export LD_LIBRARY_PATH=$PWD/bare-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # bare runs: srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
 # integrated runs: srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores {{start}} apptainer exec -B$TMP/stage/cray-ex/cpu/builtin/IMB_0a24d307:/rfm_workdir --pwd /rfm_workdir {{options}} -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} IMB-MPI1 -iter 5000,100 -map 128x2 PingPong
 # integrated runs: srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores {{start}} apptainer exec -B$TMP/stage/cray-ex/cpu/builtin/IMB_0a24d307:/rfm_workdir --pwd /rfm_workdir {{options}} -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=128 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=128 --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node hostmpi lend --libmpi=/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12 mpich
-python3 $REPOSITORY/checks/containercheck/node observe baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=apptainer --ranks=128 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject IMB-MPI1
-python3 $REPOSITORY/checks/containercheck/node observe subject || true
-python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi lend --libmpi=/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12 mpich
+python3 $REPOSITORY/checks/containercheck/job observe baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=apptainer --ranks=128 --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-B{source}:{target}' --side=subject IMB-MPI1
+python3 $REPOSITORY/checks/containercheck/job observe subject || true
+python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject
 
 #= baseline: run
 set -e

@@ -16,15 +16,15 @@ trap 'rm -rf -- variables.key' EXIT
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 # integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir --cd=/rfm_workdir {{options}} --join-ct=64 {{mpi-options}} {{changes}} {{image}} -- sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pingpong 1.5 40
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=ch-run --ranks=64 --image=image.tree subject
-python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=--bind={source}:{target}' --side=subject ./bin/pingpong
-python3 $REPOSITORY/checks/containercheck/node enter subject mount-points
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
-python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=ch-run --ranks=64 --image=image.tree subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=--bind={source}:{target}' --side=subject ./bin/pingpong
+python3 $REPOSITORY/checks/containercheck/job enter subject mount-points
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
+python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

@@ -16,11 +16,11 @@ trap 'rm -rf -- variables.key' EXIT
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 # generic runs: {{start}} srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir {{options}} {{changes}})" {{prefix}} pingpong 1.5 40
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=srun --ranks=64 --own-environment --runtime=ContainerEngine --image=image.sqsh --required-option=--environment subject
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=srun --ranks=64 --own-environment --runtime=ContainerEngine --image=image.sqsh --required-option=--environment subject
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

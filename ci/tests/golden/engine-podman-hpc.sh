@@ -13,18 +13,18 @@ export PMIX_MCA_gds=hash
 [ "${SLURM_RESTART_COUNT:-0}" = 0 ] || { echo "error: Slurm started this job a second time" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
-python3 $REPOSITORY/checks/containercheck/node convert --load image.oci --runtime podman-hpc || exit 1
+python3 $REPOSITORY/checks/containercheck/job convert --load image.oci --runtime podman-hpc || exit 1
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 # integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pingpong 1.5 40
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=podman-hpc --ranks=64 --stored-image subject
-python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-v={source}:{target}' --side=subject ./bin/pingpong
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
-python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=podman-hpc --ranks=64 --stored-image subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-v={source}:{target}' --side=subject ./bin/pingpong
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
+python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

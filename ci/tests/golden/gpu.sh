@@ -19,11 +19,11 @@ command -v gmx_mpi >/dev/null || { printf 'no software: gmx_mpi is not on the PA
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=10 --cpu-bind=cores gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 # generic runs: srun --cpus-per-task=10 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=16 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=16 subject || true
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=16 baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=16 subject || true
 sh $REPOSITORY/checks/src/gromacs/prepare gmx_mpi 5
 
 #= baseline: run

@@ -14,11 +14,11 @@ trap 'rm -rf -- variables.key' EXIT
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: db12 multiple 32
 # generic runs: {{start}} singularity exec -B$TMP/stage/cc-in2p3/cpu/builtin/DB12_68eae1e2:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} db12 multiple 32
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=0 --own-environment --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node observe subject || true
+python3 $REPOSITORY/checks/containercheck/job observe baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=0 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job observe subject || true
 
 #= baseline: run
 db12 multiple 32

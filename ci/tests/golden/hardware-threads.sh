@@ -16,6 +16,6 @@ command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): insta
 command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of %s: install hpcc libopenblas0-serial (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: HPCC' "$(uname -n)" >unsupported.txt; exit 1; }
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=threads hpcc
-python3 $REPOSITORY/checks/containercheck/node rounds --rounds=1 --limit=300 --local-ranks=128 --collect=hpccoutf.txt --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --rounds=1 --limit=300 --local-ranks=128 --collect=hpccoutf.txt --alone
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=threads hpcc

@@ -20,14 +20,14 @@ command -v pw.x >/dev/null || { printf 'no software: pw.x is not on the PATH of 
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
 # integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pw.x -in SiH4.in
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=48 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 subject || true
-python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=96 baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=48 --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
+python3 $REPOSITORY/checks/containercheck/job observe --ranks=96 subject || true
+python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject
 cp "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/Si.pz-vbc.UPF "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/H.pz-vbc.UPF .
 
 #= baseline: run

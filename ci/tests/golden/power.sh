@@ -18,11 +18,11 @@ command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of 
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores hpcc
 # generic runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} hpcc
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node observe subject || true
+python3 $REPOSITORY/checks/containercheck/job observe baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job observe subject || true
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores hpcc

@@ -18,14 +18,14 @@ trap 'rm -rf -- variables.key' EXIT
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 # integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pingpong 1.5 40
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=48 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=48 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
-python3 $REPOSITORY/checks/containercheck/node observe baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=48 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject ./bin/pingpong
-python3 $REPOSITORY/checks/containercheck/node observe subject || true
-python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/job observe baseline || true
+python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=48 --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-B{source}:{target}' --side=subject ./bin/pingpong
+python3 $REPOSITORY/checks/containercheck/job observe subject || true
+python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

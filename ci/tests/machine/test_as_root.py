@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from conftest import REPOSITORY, eventually, write_program
-from containercheck.node.build.machine import own_codename
+from containercheck.job.build.machine import own_codename
 from users import need_root
 
 pytestmark = need_root

@@ -22,7 +22,7 @@ from users import ALICE, BOB, home_of, need_root, open_directory, run_as, start_
 
 pytestmark = need_root
 
-PROGRAMS = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAMS = REPOSITORY / "checks" / "containercheck" / "job"
 #: Words before a Python that has the library, and no ReFrame.
 WITH_LIBRARY = ("env", f"PYTHONPATH={REPOSITORY / 'checks'}")
 
@@ -71,7 +71,7 @@ def running(user, home, *command, **variables):
 #: Takes the lock that the first argument names, says so, and holds it until its input ends.
 HOLD = """
 import pathlib, sys
-from containercheck.node import locks
+from containercheck.job import locks
 locks.PATIENCE = float(sys.argv[2])
 shared = sys.argv[3:] == ["shared"]
 with locks.flocked(pathlib.Path(sys.argv[1]), shared=shared, waiting="waiting"):
@@ -334,7 +334,7 @@ def test_what_somebody_leaves_in_a_shared_cache_is_in_nobodys_way(alice, bob, so
 
 REMOVE = """
 import pathlib, sys
-from containercheck.node.build import file_trees
+from containercheck.job.build import file_trees
 file_trees.remove(pathlib.Path(sys.argv[1]))
 """
 
@@ -398,7 +398,7 @@ def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served
 
 IMAGE = """
 import pathlib, sys
-from containercheck.node.job import runtime_start
+from containercheck.job import runtime_start
 link = pathlib.Path("image.sif")
 if sys.argv[1:]:
     runtime_start.copy_image(link, pathlib.Path(sys.argv[1], "image.sif"))

@@ -12,10 +12,10 @@ import time
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node import locks
-from containercheck.node.build import cleaning
-from containercheck.node.build.cache import MARK, make_directory
-from containercheck.node.build.compiled import Parts, Program
+from containercheck.job import locks
+from containercheck.job.build import cleaning
+from containercheck.job.build.cache import MARK, make_directory
+from containercheck.job.build.compiled import Parts, Program
 from containercheck.session import claims
 from users import ALICE, need_root
 
@@ -226,7 +226,7 @@ def test_what_others_own_stays(cache):
     ],
 )
 def test_mistakes_are_told(words, told):
-    command = [sys.executable, REPOSITORY / "checks" / "containercheck" / "node", "clean", *words]
+    command = [sys.executable, REPOSITORY / "checks" / "containercheck" / "job", "clean", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
     assert told in done.stderr

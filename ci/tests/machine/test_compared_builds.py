@@ -9,10 +9,10 @@ import shutil
 import pytest
 from conftest import BARE, PLANTED, REPOSITORY, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Candidate, Metric
-from containercheck.node import architectures
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.run_results import UNREADABLE, WRONG
-from containercheck.node.verdict.outcome import JobOutcome
+from containercheck.job import architectures
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.outputs.run_results import UNREADABLE, WRONG
+from containercheck.job.verdict.outcome import JobOutcome
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, images

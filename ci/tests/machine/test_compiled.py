@@ -13,13 +13,13 @@ import sys
 import pytest
 from conftest import REPOSITORY, eventually, log_of
 from containercheck import software
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.site.sites import Site
 from containercheck.software import Wanted, sources
 from muelu import MueLu
 from palabos import Palabos
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 HERE = platform.machine()
 CODE = '#include "tiny.h"\n#include <cstdio>\nint main() { std::printf("%d %d\\n", NUMBER, OTHER); }\n'
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, eventually, facts_of
-from containercheck.node import contract
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
+from containercheck.job import contract
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from docker_engines import docker_itself, podman_as_docker
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -24,7 +24,7 @@ BUSYBOX = Path("/bin/busybox")
 ONCE = """
 import json
 from pathlib import Path
-from containercheck.node.job import processes, single_run
+from containercheck.job import processes, single_run
 processes.adopt_orphans()
 processes.signal.signal(processes.signal.SIGTERM, processes._terminate)
 print(json.dumps(single_run.run_once(Path("subject.sh").read_text(), Path("output"), {limit}, [], 0)))

@@ -14,10 +14,9 @@ import tempfile
 
 import pytest
 from conftest import REPOSITORY, eventually, write_program
-from containercheck.node import container_runtimes, contract, locks
-from containercheck.node.build import image_convert, image_files
-from containercheck.node.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
-from containercheck.node.job import processes, runtime_start
+from containercheck.job import container_runtimes, contract, locks, processes, runtime_start
+from containercheck.job.build import image_convert, image_files
+from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
@@ -26,7 +25,7 @@ from docker_engines import docker_itself, podman_as_docker
 from test_containers_left import ONCE
 from users import open_directory
 
-NODE = REPOSITORY / "checks" / "containercheck" / "node"
+NODE = REPOSITORY / "checks" / "containercheck" / "job"
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
 BUSYBOX = "/bin/busybox"
 #: Storage of Podman's own for a test, and what this machine's cgroups and limits need.

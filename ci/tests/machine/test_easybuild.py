@@ -21,13 +21,13 @@ import archspec.cpu
 import pytest
 from conftest import REPOSITORY, eventually, log_of
 from containercheck import software
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.site.sites import Site
 from containercheck.software import Wanted, managers
 from reframe.core.runtime import runtime
 
 CHECKS = REPOSITORY / "checks"
-PROGRAM = CHECKS / "containercheck" / "node"
+PROGRAM = CHECKS / "containercheck" / "job"
 EASYCONFIGS = sorted((REPOSITORY / "easyconfigs").glob("*.eb"))
 HERE = platform.machine()
 EB = Path(sys.executable).parent / "eb"

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from conftest import log_of
-from containercheck.node import contract
+from containercheck.job import contract
 from test_easybuild import HERE, install, installed, modules, place, said, write  # noqa: F401
 from test_images import file_system  # noqa: F401
 

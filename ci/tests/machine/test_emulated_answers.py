@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import shared_directory
-from containercheck.node import contract
-from containercheck.node.outputs import reading
+from containercheck.job import contract
+from containercheck.job.outputs import reading
 from emulated import MARKS, PARTITIONS, reframe, up
 
 pytestmark = [*MARKS, pytest.mark.long]

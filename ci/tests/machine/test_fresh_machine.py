@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, alive, write_program
-from containercheck.node.locks import flocked
+from containercheck.job.locks import flocked
 from users import ALICE, open_directory
 
 SCRIPT = REPOSITORY / "ci" / "fresh-machine"

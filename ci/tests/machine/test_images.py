@@ -13,11 +13,11 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node import contract
-from containercheck.node.build import cache, image_files, machine
-from containercheck.node.build.image_build import Image, Workshop
+from containercheck.job import contract
+from containercheck.job.build import cache, image_files, machine
+from containercheck.job.build.image_build import Image, Workshop
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 HERE = platform.machine()
 RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
 

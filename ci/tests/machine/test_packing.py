@@ -18,16 +18,16 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, log_of, write_program
 from containercheck import software
-from containercheck.node import contract
-from containercheck.node.build import cache, image_build, spack_packing
-from containercheck.node.build import spack_install as building
-from containercheck.node.container_runtimes import by_name
+from containercheck.job import contract
+from containercheck.job.build import cache, image_build, spack_packing
+from containercheck.job.build import spack_install as building
+from containercheck.job.container_runtimes import by_name
 from containercheck.site.sites import Site
 from containercheck.software import Wanted
 from hypothesis import given
 from hypothesis import strategies as st
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 UNPACK = REPOSITORY / "checks" / "src" / "environment" / "unpack"
 HERE = platform.machine()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, alive, eventually
-from containercheck.node import contract
+from containercheck.job import contract
 from imagetransfer import SIZES, STEPS
 
 PIN = "0" * 64

@@ -11,15 +11,15 @@ import subprocess
 
 import pytest
 from conftest import REPOSITORY, eventually
-from containercheck.node import contract
-from containercheck.node.container_runtimes import by_name
+from containercheck.job import contract
+from containercheck.job.container_runtimes import by_name
 from test_containers_left import ONCE
 from test_converted import CONTAINERS, STORAGE, image  # noqa: F401
 from users import ALICE, environment_of, home_of, need_root, open_directory, with_ids, words_as
 
 pytestmark = need_root
 
-NODE = REPOSITORY / "checks" / "containercheck" / "node"
+NODE = REPOSITORY / "checks" / "containercheck" / "job"
 #: Directories of the host that a program needs which was compiled here.
 OF_THE_HOST = ("/usr", "/lib", "/lib64", "/etc")
 

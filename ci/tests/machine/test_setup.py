@@ -11,7 +11,7 @@ from pathlib import Path
 import environments
 import pytest
 from conftest import REPOSITORY
-from containercheck.node.build import machine
+from containercheck.job.build import machine
 
 #: What the scripts themselves need, of any system.
 BASICS = "awk bash cat cut dirname env find flock head id ln mkdir mktemp mount mv python3 readlink rm sed sh sha256sum"
@@ -221,7 +221,7 @@ def test_two_at_once_make_one(checkout):
 def stated(tmp_path, text, *more):
     (tmp_path / "own").mkdir(exist_ok=True)
     (tmp_path / "own" / "check.py").write_text(text)
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "machine", "packages"]
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "machine", "packages"]
     return subprocess.run([*program, str(tmp_path / "own"), *more], capture_output=True, text=True)
 
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, log_of
 from containercheck import software
-from containercheck.node import contract
-from containercheck.node.build import spack_install as building
-from containercheck.node.build import spack_packing
+from containercheck.job import contract
+from containercheck.job.build import spack_install as building
+from containercheck.job.build import spack_packing
 from containercheck.site.sites import Site
 from containercheck.software import Wanted, managers
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 HERE = platform.machine()
 OUTPUTS = Path(__file__).resolve().parents[1] / "outputs" / "spack"
 

@@ -12,7 +12,7 @@ import shutil
 import pytest
 import yaml
 from conftest import REPOSITORY
-from containercheck.node.build import spack_install as building
+from containercheck.job.build import spack_install as building
 
 ENVIRONMENTS = REPOSITORY / "spack-envs"
 NAMES = sorted(path.name for path in ENVIRONMENTS.iterdir() if path.is_dir())

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from conftest import log_of, write_program
-from containercheck.node import contract
+from containercheck.job import contract
 from test_easybuild_mishaps import fill
 from test_images import file_system  # noqa: F401
 from test_spack import HERE, environments, install, place, said, write  # noqa: F401

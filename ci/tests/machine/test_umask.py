@@ -39,7 +39,7 @@ def test_programs_of_the_library_do_too(tmp_path):
     (tmp_path / "input").write_text("input\n")
     pin = hashlib.sha256(b"input\n").hexdigest()
     words = f"--cache {tmp_path}/cache --link {tmp_path}/link file://{tmp_path}/input#sha256={pin}"
-    command = f"umask 002; exec {sys.executable} {REPOSITORY}/checks/containercheck/node download {words}"
+    command = f"umask 002; exec {sys.executable} {REPOSITORY}/checks/containercheck/job download {words}"
     subprocess.run(["bash", "-c", command], check=True)
     made = [path for path in (tmp_path / "cache", *(tmp_path / "cache").rglob("*")) if not path.is_symlink()]
     assert len(made) > 2
@@ -49,7 +49,7 @@ def test_programs_of_the_library_do_too(tmp_path):
 def test_a_stricter_umask_stays(tmp_path):
     program = "import os, runpy, sys; sys.argv = ['x', 'machine', '-h']\ntry: runpy.run_path(%r, run_name='__main__')\n"
     code = (
-        program % str(REPOSITORY / "checks" / "containercheck" / "node") + "except SystemExit: print(oct(os.umask(0)))"
+        program % str(REPOSITORY / "checks" / "containercheck" / "job") + "except SystemExit: print(oct(os.umask(0)))"
     )
     command = ["bash", "-c", 'umask 077; exec "$@"', "bash", sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[-1] == "0o77"

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import REPOSITORY
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 HERE = platform.machine()
 PINNED = "six==1.16.0\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TURN, eventually, is_there
-from containercheck.node.job import this_node
+from containercheck.job import this_node
 
 
 def idlers(session):

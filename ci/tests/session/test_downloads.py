@@ -10,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 from served import pin, served  # noqa: F401
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 
 
 @pytest.fixture

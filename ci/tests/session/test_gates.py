@@ -12,7 +12,7 @@ from pathlib import Path
 import environments
 import pytest
 from conftest import REPOSITORY, evaluation_of, file_of, write_program
-from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.job.container_runtimes import RUNTIMES
 
 
 def reason(case):

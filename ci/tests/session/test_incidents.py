@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import write_program
-from containercheck.node.job import host_mpi
+from containercheck.job import host_mpi
 
 CHECKS = Path(__file__).resolve().parents[1] / "incident_checks.py"
 #: Begins a runtime that goes wrong when it starts the program, not before: ``program`` does so as it should.

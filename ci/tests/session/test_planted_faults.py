@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import alive_below, run_session, write_site
-from containercheck.node import contract
-from containercheck.node.job import runtime_start, start_ranks
+from containercheck.job import contract, runtime_start, start_ranks
 
 #: In parallel too, one session plants the faults.
 pytestmark = pytest.mark.xdist_group("planted faults")

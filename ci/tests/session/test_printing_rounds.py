@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from containercheck.node import contract
-from containercheck.node.job import single_run
+from containercheck.job import contract, single_run
 
 
 def test_the_second_run_that_prints_too_much_ends_the_rounds(start_rounds, tmp_path):

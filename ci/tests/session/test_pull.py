@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY, findings_of, log_of, record_of, write_program
-from containercheck.node import contract
-from containercheck.node.build import image_pull
-from containercheck.node.build.cache import CacheError
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import launch
-from containercheck.node.verdict.builds import provenance
+from containercheck.job import contract, launch
+from containercheck.job.build import image_pull
+from containercheck.job.build.cache import CacheError
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.verdict.builds import provenance
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
@@ -68,7 +67,7 @@ def pull(directory, runtime, name=NAME, cached_only=False, **environment):
     only = {contract.CACHED_ONLY: "1"} if cached_only else {}
     known = {"PATH": f"{place}:{os.environ['PATH']}", "NAME": name, "DOWN": "", **only, **environment}
     words = ["pull", "--runtime", runtime, "--cache", str(directory / "cache"), name]
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), *words]
     return subprocess.run(command, cwd=directory, env={**os.environ, **known}, capture_output=True, text=True)
 
 

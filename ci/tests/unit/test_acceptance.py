@@ -18,13 +18,13 @@ from conftest import BARE, GENERIC, facts_of, write_program
 from containercheck import Metric
 from containercheck.application import references
 from containercheck.command import acceptance
-from containercheck.node import contract
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job.explaining import Endings, Explaining
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts, JobSide
-from containercheck.node.verdict import findings
-from containercheck.node.verdict.findings import Findings
+from containercheck.job import contract
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.explaining import Endings, Explaining
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts, JobSide
+from containercheck.job.verdict import findings
+from containercheck.job.verdict.findings import Findings
 from containercheck.report import versions
 from containercheck.results import formatting
 from containercheck.results.cases import Case

@@ -7,7 +7,7 @@ import types
 import pytest
 from amber import MDOUT, Amber
 from amber_output import made  # noqa: F401
-from containercheck.node.outputs.reading import UnreadableError, read_answer
+from containercheck.job.outputs.reading import UnreadableError, read_answer
 from saved import build, metrics, problems
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node import architectures
+from containercheck.job import architectures
 
 CHECKS = REPOSITORY / "checks"
 PACKAGE = CHECKS / "containercheck"
@@ -64,13 +64,13 @@ def test_a_circle_is_found():
 
 def test_no_files_import_each_other_in_a_circle():
     graph = {name: imports(path) for name, path in FILES.items()}
-    assert "containercheck.node.outputs.reading" in graph["containercheck.application.declare"]
+    assert "containercheck.job.outputs.reading" in graph["containercheck.application.declare"]
     assert circle(graph) == []
 
 
 #: The floors of the library from the ground up: each imports only what lies below it, and of its own.
 FLOORS = (
-    "node",
+    "job",
     "reframe_internals",
     "site",
     "application",
@@ -105,8 +105,8 @@ def upward(graph):
 
 
 def test_an_import_from_above_is_found():
-    graph = {"containercheck.node.texts": {"containercheck.site.sites"}, "containercheck.site.sites": set()}
-    assert upward(graph) == ["containercheck.node.texts imports containercheck.site.sites"]
+    graph = {"containercheck.job.texts": {"containercheck.site.sites"}, "containercheck.site.sites": set()}
+    assert upward(graph) == ["containercheck.job.texts imports containercheck.site.sites"]
 
 
 def test_every_floor_imports_only_what_lies_below_it():
@@ -117,8 +117,8 @@ def test_every_floor_imports_only_what_lies_below_it():
 
 def test_what_runs_on_nodes_imports_nothing_but_itself_and_the_standard_library():
     for name, path in FILES.items():
-        if floor(f"{name}.") == "node":
-            others = {name_.split(".")[0] for name_ in imported(path) if not name_.startswith("containercheck.node")}
+        if floor(f"{name}.") == "job":
+            others = {name_.split(".")[0] for name_ in imported(path) if not name_.startswith("containercheck.job")}
             assert others <= sys.stdlib_module_names, name
 
 
@@ -190,7 +190,7 @@ def test_a_name_says_what_it_holds(directory):
     assert {path: names for path, names in found.items() if names} == {}
 
 
-#: What depends on the architecture, and stands in node/architectures.py alone.
+#: What depends on the architecture, and stands in job/architectures.py alone.
 SPECIAL = {
     word
     for architecture in architectures.KNOWN.values()
@@ -230,7 +230,7 @@ def test_what_a_file_says_of_an_architecture_is_found(tmp_path):
     "path",
     [
         *APPLICATIONS,
-        *(path for name, path in FILES.items() if name != "containercheck.node.architectures"),
+        *(path for name, path in FILES.items() if name != "containercheck.job.architectures"),
         *sorted((REPOSITORY / "images").glob("*.def")),
         # For which wheels are pinned is said in the requirements: it is the project's own business.
         *sorted(path for path in (CHECKS / "src").glob("*/*") if path.suffix != ".txt" or path.name == "hpccinf.txt"),

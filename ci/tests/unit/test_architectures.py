@@ -7,7 +7,7 @@ import re
 import pytest
 from archspec.cpu import TARGETS
 from conftest import REPOSITORY
-from containercheck.node import architectures, pins
+from containercheck.job import architectures, pins
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, sources
 

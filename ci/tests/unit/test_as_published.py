@@ -10,7 +10,7 @@ import made
 import pytest
 from conftest import REPOSITORY
 from containercheck.history.nights import nights
-from containercheck.node import architectures
+from containercheck.job import architectures
 from containercheck.report.page import as_published
 from containercheck.report.page.as_published import (
     AGREES,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TURN, eventually, is_there
-from containercheck.node.job import disturbance, processes, this_node
+from containercheck.job import disturbance, processes, this_node
 
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme sse2 ht syscall hypervisor lahf_lm\n"
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from conftest import eventually, findings_of, record_of, run_of
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import run_observation
-from containercheck.node.verdict import findings
+from containercheck.job import run_observation
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.verdict import findings
 from containercheck.sides.sides import Container, Program, Side
 
 

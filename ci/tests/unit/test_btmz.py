@@ -2,7 +2,7 @@
 
 import pytest
 from btmz import BTMZ, CLASSES
-from containercheck.node.outputs.reading import read_answer
+from containercheck.job.outputs.reading import read_answer
 from saved import OUTPUTS, build, changed, metrics, problems
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from containercheck import software
 from containercheck.check import build
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
 from containercheck.software import Provision, Wanted, sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import run_of
 from containercheck import Identity
-from containercheck.node.verdict import builds
+from containercheck.job.verdict import builds
 from espresso import QuantumEspresso
 from gromacs import GROMACS
 from hpcc import HPCC

@@ -11,12 +11,11 @@ import pytest
 from conftest import facts_of, findings_of, record_of, run_of
 from containercheck import Metric, Neighbour, side_by_side
 from containercheck.check.collocation import FIVE, POLICIES, mixes
-from containercheck.node import contract
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import neighbours
-from containercheck.node.job.neighbours import Ended, NeighboursError
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
+from containercheck.job import contract, neighbours
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.neighbours import Ended, NeighboursError
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site import node_commands

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import Step
-from containercheck.node.container_runtimes import by_name
+from containercheck.job.container_runtimes import by_name
 from containercheck.sides import commands, rounds
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.site import node_commands
@@ -20,7 +20,7 @@ from reframe.core.exceptions import SkipTestError
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 LAYOUT = Layout(nodes=2, ranks_per_node=4, threads=1)
-OWN = f"python3 {REPOSITORY}/checks/containercheck/node"
+OWN = f"python3 {REPOSITORY}/checks/containercheck/job"
 HPCC = Program("hpcc", ("-v",), mpi="hpcc")
 SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
 BARE = Side("baseline", "bare", HPCC, SRUN)
@@ -386,7 +386,7 @@ def test_the_path_of_a_runtime_is_one_word():
 
 def test_jobs_on_this_machine_use_this_python():
     (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
-    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck/node runtime ")
+    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck/job runtime ")
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
@@ -428,7 +428,7 @@ def test_needs_add_up_and_nothing_is_done_twice():
 def test_the_site_names_the_python_of_its_nodes():
     named = replace(SITE, python="/opt/my python/bin/python3")
     (line, *_) = made(GENERIC, named).needs.prepare
-    assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck/node runtime ")
+    assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck/job runtime ")
     (required,) = node_commands.require_python(named)
     assert required.startswith("command -v '/opt/my python/bin/python3' >/dev/null || ")
     # This very Python, where jobs run here and the site names no other.

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from conftest import facts_of
 from containercheck import Metric
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.stats.pairs import Pairs, Prior
-from containercheck.node.verdict import builds as builds_of
-from containercheck.node.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Comparison, Confirmed
-from containercheck.node.verdict.outcome import JobOutcome, failure_lines
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.stats.pairs import Pairs, Prior
+from containercheck.job.verdict import builds as builds_of
+from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Comparison, Confirmed
+from containercheck.job.verdict.outcome import JobOutcome, failure_lines
 from containercheck.results.row import Row
 from containercheck.sides.sides import Program, Side
 

@@ -9,10 +9,10 @@ import pytest
 from conftest import BARE
 from conftest import GENERIC as UNCONTAINED
 from containercheck import Metric
-from containercheck.node.explain import explanation
-from containercheck.node.explain.causes import MOST
-from containercheck.node.job import confirmation
-from containercheck.node.job.processes import Terminated
+from containercheck.job import confirmation
+from containercheck.job.explain import explanation
+from containercheck.job.explain.causes import MOST
+from containercheck.job.processes import Terminated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from played import TIME, Job

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node import container_runtimes
-from containercheck.node.build import image_files
-from containercheck.node.container_runtimes import (
+from containercheck.job import container_runtimes
+from containercheck.job.build import image_files
+from containercheck.job.container_runtimes import (
     HAND_ON,
     HAND_ON_SCRIPT,
     OCI,
@@ -32,7 +32,7 @@ from reframe.core.containers import ContainerPlatform
 #: Runtimes that ReFrame has no commands for.
 OURS_ONLY = ("Podman", "Podman-HPC", "Charliecloud", "Pyxis", "ContainerEngine")
 HELP = "command/parsers.py"
-TABLE = "node/container_runtimes.py"
+TABLE = "job/container_runtimes.py"
 PACKAGE = REPOSITORY / "checks" / "containercheck"
 NAMES = re.compile(
     "|".join([*(runtime.name for runtime in RUNTIMES), "podman", "charliecloud", "enroot", "pyxis"]), re.IGNORECASE

@@ -6,9 +6,9 @@ import stat
 
 import pytest
 from conftest import write_program
-from containercheck.node import locks
-from containercheck.node.build import image_convert
-from containercheck.node.container_runtimes import by_name
+from containercheck.job import locks
+from containercheck.job.build import image_convert
+from containercheck.job.container_runtimes import by_name
 
 #: A runtime of image files, whose only image has these files.
 APPTAINER = """

@@ -6,7 +6,7 @@ import hashlib
 import os
 
 import pytest
-from containercheck.node.build import file_trees
+from containercheck.job.build import file_trees
 
 
 @pytest.fixture

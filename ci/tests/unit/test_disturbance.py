@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually, write_program
-from containercheck.node import contract
-from containercheck.node.job import disturbance, processes, run_observation
-from containercheck.node.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
+from containercheck.job import contract, disturbance, processes, run_observation
+from containercheck.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
 
 #: Ticks that all processors have in a second.
 SECOND = len(os.sched_getaffinity(0)) * os.sysconf("SC_CLK_TCK")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from containercheck.command import doctor
 from containercheck.command.doctor import Outlook
-from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.results.cases import collect
 from containercheck.session.inventories import Answer
 from made import case

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Metric
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.stats.differences import side_value
-from containercheck.node.verdict import findings
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.stats.differences import side_value
+from containercheck.job.verdict import findings
 from containercheck.sides import rounds
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site

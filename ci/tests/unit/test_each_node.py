@@ -7,9 +7,9 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node.job import processes
+from containercheck.job import processes
 
-NODE = str(REPOSITORY / "checks" / "containercheck" / "node")
+NODE = str(REPOSITORY / "checks" / "containercheck" / "job")
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from conftest import BARE as BARE_FACTS
 from conftest import GENERIC as GENERIC_FACTS
 from conftest import facts_of, record_of, run_of
 from containercheck import Metric
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job.rounds import Rounds
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.rounds import Rounds
 from containercheck.results import earlier_rounds
 from containercheck.sides.sides import Container, Program, Side
 from containercheck.site.layout import Layout

@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from containercheck.node.outputs.reading import read_answer
+from containercheck.job.outputs.reading import read_answer
 from espresso import QuantumEspresso
 from espresso_dlb import QuantumEspressoDLB
 from saved import OUTPUTS, metrics, problems

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Answer, Metric
-from containercheck.node import contract
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import processes, start_ranks
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.outputs.run_results import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
-from containercheck.node.verdict.builds import provenance
-from containercheck.node.verdict.findings import mpi_problem
+from containercheck.job import contract, processes, start_ranks
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.run_results import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
+from containercheck.job.verdict.builds import provenance
+from containercheck.job.verdict.findings import mpi_problem
 from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.verdict.record import Record
 from hypothesis import HealthCheck, given, settings

@@ -7,9 +7,9 @@ import random
 import pytest
 from conftest import facts_of, run_of
 from containercheck import Answer, Metric
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.experiments import Remedy
-from containercheck.node.outputs.facts import Facts
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.experiments import Remedy
+from containercheck.job.outputs.facts import Facts
 from saved import OUTPUTS
 
 RATE = Metric("rate", r"^rate (\S+)", "x", better="lower", spread=2.0)

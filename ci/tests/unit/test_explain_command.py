@@ -8,7 +8,7 @@ import made
 import pytest
 from containercheck.command import explain
 from containercheck.explain import between
-from containercheck.node.explain.observations import Observation, Use
+from containercheck.job.explain.observations import Observation, Use
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load, save
 from containercheck.session.reframe_process import Workplace

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 from conftest import facts_of
 from containercheck import Metric
-from containercheck.node.contract import FABRICS, MEASURED
-from containercheck.node.explain import causes, explanation, rules, use_rules
-from containercheck.node.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Change
-from containercheck.node.explain.observations import Observation, Use, pairs_of
-from containercheck.node.outputs.facts import Facts
+from containercheck.job.contract import FABRICS, MEASURED
+from containercheck.job.explain import causes, explanation, rules, use_rules
+from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Change
+from containercheck.job.explain.observations import Observation, Use, pairs_of
+from containercheck.job.outputs.facts import Facts
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from containercheck import Answer, Metric, by_ratio
 from containercheck.application import declare
-from containercheck.node.outputs.reading import REDUCE, UnreadableError, disagreement, problem, read_answer, read_metric
+from containercheck.job.outputs.reading import REDUCE, UnreadableError, disagreement, problem, read_answer, read_metric
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,7 +13,7 @@ import containercheck
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.command import parsers
-from containercheck.node.build import cache
+from containercheck.job.build import cache
 from containercheck.session import inventories, preconditions
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 import pytest
-from containercheck.node.outputs.reading import UnreadableError, read_answer
+from containercheck.job.outputs.reading import UnreadableError, read_answer
 from gromacs import GROMACS, GROMACSHybrid
 from saved import OUTPUTS, metrics, problems, why
 

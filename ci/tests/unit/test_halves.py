@@ -9,8 +9,8 @@ import signal
 import pytest
 from conftest import TURN, alive, eventually, write_commands
 from containercheck import Metric
-from containercheck.node.job import halves, this_node
-from containercheck.node.job.halves import HalvesError
+from containercheck.job import halves, this_node
+from containercheck.job.halves import HalvesError
 
 TIME = Metric("time", r"^time (\S+)", "s", better="lower", duet=True)
 #: What a run prints: where it may run, where it works, what lies there.

@@ -10,8 +10,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node import contract
-from containercheck.node.job import host_mpi
+from containercheck.job import contract, host_mpi
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
 KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
@@ -234,7 +233,7 @@ def test_a_script_on_the_host_does_not_tell_its_mpi(tmp_path, monkeypatch):
 def test_a_path_that_the_nodes_locale_cannot_print_ends_nothing(tmp_path, encoding):
     (tmp_path / "subject.host-mpi.json").write_text(json.dumps({**KNOWN, "path": "/x"}))
     (tmp_path / "subject.preflight.out").write_bytes(OF_SCRIPT.encode().replace(b"script: /", b"script: /gr\xfc\xdfe/"))
-    program = [sys.executable, str(REPOSITORY / "checks/containercheck/node"), "hostmpi", "verify", "subject"]
+    program = [sys.executable, str(REPOSITORY / "checks/containercheck/job"), "hostmpi", "verify", "subject"]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 import pytest
-from containercheck.node.outputs.reading import read_answer, read_metric
+from containercheck.job.outputs.reading import read_answer, read_metric
 from hpcg import HPCG
 from saved import OUTPUTS, build, changed, metrics, problems
 

@@ -8,8 +8,8 @@ import tarfile
 
 import pytest
 from conftest import write_program
-from containercheck.node import contract
-from containercheck.node.build import image_files
+from containercheck.job import contract
+from containercheck.job.build import image_files
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node import locks
+from containercheck.job import locks
 
-NODE = REPOSITORY / "checks" / "containercheck" / "node"
+NODE = REPOSITORY / "checks" / "containercheck" / "job"
 #: A runtime whose containers have one file, which has eight bytes; it converts images, and runs them.
 RUNTIME = """
 case "$*" in

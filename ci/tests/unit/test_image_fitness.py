@@ -16,7 +16,7 @@ from conftest import REPOSITORY, write_program
 from containercheck.command import image as image_command
 from containercheck.command import run
 from containercheck.command.parsers import parser
-from containercheck.node.container_runtimes import Runtime
+from containercheck.job.container_runtimes import Runtime
 from containercheck.report import fitness
 from containercheck.session import image_facts, rank_start
 from containercheck.session.image_facts import ImageFacts

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node.outputs.reading import read_metric
+from containercheck.job.outputs.reading import read_metric
 from imagetransfer import SIZES, STEPS, ImageTransfer
 
 PATH = REPOSITORY / "checks" / "src" / "imagetransfer" / "imagetransfer.py"

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import made
 import pytest
-from containercheck.node import contract
-from containercheck.node.job import host_mpi
+from containercheck.job import contract, host_mpi
 from containercheck.report.page import over_axis
 from containercheck.results.cases import collect
 from containercheck.site import hosts

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node import container_runtimes, inventory
+from containercheck.job import container_runtimes, inventory
 from containercheck.report import machine
 
 FACTS = {
@@ -65,7 +65,7 @@ def programs(tmp_path, monkeypatch):
 
 
 def test_this_machine_is_told_as_one_json_object():
-    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "inventory"]
+    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "inventory"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)

@@ -9,7 +9,7 @@ import made
 import numpy as np
 import pytest
 from containercheck.history.nights import nights
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.report.page import drawing, kept_files
 from containercheck.report.page.applications import applications
 from containercheck.results.cases import collect

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from containercheck import Metric
 from containercheck.history import spreads
-from containercheck.node.stats.pairs import INCONCLUSIVE, Pairs, Prior
+from containercheck.job.stats.pairs import INCONCLUSIVE, Pairs, Prior
 from containercheck.verdict import known_spreads
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session

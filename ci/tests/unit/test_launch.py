@@ -9,9 +9,9 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
-from containercheck.node.job.launch import Launch, content_of, limited, note
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
+from containercheck.job.launch import Launch, content_of, limited, note
 from containercheck.sides.commands import side_commands
 from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.site.layout import Layout

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import findings_of, record_of, run_of
-from containercheck.node.job import single_run
-from containercheck.node.job.single_run import SHARED_MEMORY, entries, left, run_once
+from containercheck.job import single_run
+from containercheck.job.single_run import SHARED_MEMORY, entries, left, run_once
 from containercheck.sides.sides import Program, Side
 
 GENERIC = Side("subject", "generic", Program("x"))

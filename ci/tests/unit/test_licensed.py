@@ -13,7 +13,7 @@ import pytest
 from alya import Alya
 from alya_output import convergence
 from containercheck import SITES, Answer, Metric
-from containercheck.node.outputs.reading import UnreadableError, read_answer, read_metric
+from containercheck.job.outputs.reading import UnreadableError, read_answer, read_metric
 from containercheck.site.extras import Software
 from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable, licensed

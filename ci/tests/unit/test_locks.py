@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
-from containercheck.node import locks
-from containercheck.node.job import rounds
+from containercheck.job import locks, rounds
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +59,8 @@ def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch)
     words = ["rounds", "--rounds=1", "--limit=1", "--local-ranks=0"]
     for more, told in (([], "is not a regular file"), (["--alone"], "Expecting value")):
         monkeypatch.setattr("sys.argv", [*words, *more])
-        monkeypatch.setattr("containercheck.node.job.processes.supervise", lambda: None)
-        monkeypatch.setattr("containercheck.node.job.disturbance.watch_other_nodes", lambda: None)
+        monkeypatch.setattr("containercheck.job.processes.supervise", lambda: None)
+        monkeypatch.setattr("containercheck.job.disturbance.watch_other_nodes", lambda: None)
         with pytest.raises((SystemExit, ValueError), match=told):
             rounds.main()
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node.build import machine
-from containercheck.node.build.cache import CacheError
+from containercheck.job.build import machine
+from containercheck.job.build.cache import CacheError
 
 OWN = "Debian|Debian|bookworm|http://own.example/debian"
 UPDATES = "Debian|Debian|bookworm-updates|http://own.example/debian"
@@ -57,7 +57,7 @@ def test_no_mirror_is_an_error(mirror, sources):
 
 
 def ask(question, **environment):
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "machine", question]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "machine", question]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
 
 

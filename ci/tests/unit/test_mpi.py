@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 
 import pytest
-from containercheck.node import mpi
+from containercheck.job import mpi
 
 
 def test_the_examples_hold():

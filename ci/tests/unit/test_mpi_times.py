@@ -11,9 +11,9 @@ import pytest
 from conftest import REPOSITORY
 from containercheck import side_by_side
 from containercheck.application import declare
-from containercheck.node import contract
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.reading import read_metric
+from containercheck.job import contract
+from containercheck.job.container_runtimes import by_name
+from containercheck.job.outputs.reading import read_metric
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout

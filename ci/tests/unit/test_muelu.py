@@ -1,6 +1,6 @@
 """MueLu: the output of the project's own program."""
 
-from containercheck.node.outputs.reading import read_answer
+from containercheck.job.outputs.reading import read_answer
 from muelu import MueLu
 from saved import OUTPUTS, build, changed, metrics, problems
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node import architectures
-from containercheck.node.outputs import reasons
+from containercheck.job import architectures
+from containercheck.job.outputs import reasons
 
 PATH = REPOSITORY / "checks" / "src" / "newerprocessor" / "newerprocessor.py"
 SPEC = importlib.util.spec_from_file_location("newerprocessor_program", PATH)

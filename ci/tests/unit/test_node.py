@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from containercheck.node.job import this_node
+from containercheck.job import this_node
 
 X86 = "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Platinum 8160 CPU @ 2.10GHz\n"
 ARM = "processor\t: 0\nBogoMIPS\t: 200.00\nCPU implementer\t: 0x43\nCPU part\t: 0x0a1\n"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node.job import observation, run_observation
+from containercheck.job import observation, run_observation
 
 KEY = b"key"
 
@@ -264,7 +264,7 @@ def test_a_watch_outlasts_a_look_that_fails(monkeypatch):
 #: Prints how many bytes were read of a script that prints without an end, or whose pipe stays open.
 READ = """
 import subprocess
-from containercheck.node.job import processes
+from containercheck.job import processes
 command = ["bash", "-c", open("observe").read()]
 print(len(processes.raw_output_of(command, {patience}, 1000, stderr=subprocess.DEVNULL)))
 """

@@ -1,7 +1,7 @@
 """OpenFOAM's output; what snappyHexMesh says of its iterations, and most time steps, were cut out of it."""
 
 import pytest
-from containercheck.node.outputs.reading import read_answer
+from containercheck.job.outputs.reading import read_answer
 from openfoam import OpenFOAM
 from saved import OUTPUTS, metrics, problems
 

@@ -12,7 +12,7 @@ import pytest
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import OVERHEAD, series
-from containercheck.node.explain import explanation
+from containercheck.job.explain import explanation
 from containercheck.report import page
 from containercheck.report.page import contents
 from containercheck.report.page.wording import plain

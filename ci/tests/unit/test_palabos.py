@@ -1,7 +1,7 @@
 """Palabos: the output of the project's own program."""
 
 import pytest
-from containercheck.node.outputs.reading import read_answer
+from containercheck.job.outputs.reading import read_answer
 from palabos import Palabos
 from saved import OUTPUTS, build, metrics, problems
 

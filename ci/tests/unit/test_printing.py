@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 from conftest import BARE, facts_of, run_of
 from containercheck import Metric
-from containercheck.node import contract, texts
-from containercheck.node.job import single_run
-from containercheck.node.outputs import reading
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.outputs.reading import Output, UnreadableError
+from containercheck.job import contract, single_run, texts
+from containercheck.job.outputs import reading
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.reading import Output, UnreadableError
 
 #: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
 ONCE = """
 import json
 from pathlib import Path
-from containercheck.node.job import processes, single_run
+from containercheck.job import processes, single_run
 single_run.Watchdog.__init__.__defaults__ = ({most},)
 processes.adopt_orphans()
 print(json.dumps(single_run.run_once(Path("script.sh").read_text(), Path("output"), 60.0, ["md.log"], 0)))

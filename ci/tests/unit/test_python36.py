@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.node.__main__ import PROGRAMS
+from containercheck.job.__main__ import PROGRAMS
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
 #: Job scripts.
@@ -44,8 +44,8 @@ def files_of(module):
 
 def programs_files():
     """Return all files of the library that its programs import, and the names of all else that they do."""
-    found, others = [PACKAGE / "node/__main__.py"], set()
-    programs = [f"containercheck.node.{module}" for module in PROGRAMS.values()]
+    found, others = [PACKAGE / "job/__main__.py"], set()
+    programs = [f"containercheck.job.{module}" for module in PROGRAMS.values()]
     for path in found:
         for module in [*imported(path), *(programs if len(found) == 1 else [])]:
             if module.startswith("containercheck."):
@@ -85,8 +85,8 @@ def newer(path):
 def test_python_3_6_can_run_what_runs_on_nodes():
     paths, _ = programs_files()
     # All of it, whether a program imports it or not.
-    assert {*(PACKAGE / "node").rglob("*.py"), PACKAGE / "__init__.py"} >= {*paths}
-    paths = sorted({*paths, *(PACKAGE / "node").rglob("*.py"), PACKAGE / "__init__.py"})
+    assert {*(PACKAGE / "job").rglob("*.py"), PACKAGE / "__init__.py"} >= {*paths}
+    paths = sorted({*paths, *(PACKAGE / "job").rglob("*.py"), PACKAGE / "__init__.py"})
     assert vermin(*paths) == ""
     assert [line for path in paths for line in newer(path)] == []
 
@@ -102,7 +102,7 @@ runpy.run_path({path!r}, run_name="__main__")
 
 @pytest.mark.parametrize("version", ["2, 7", "3, 5"])
 def test_too_old_a_python_is_one_line(version):
-    path = str(PACKAGE / "node/__main__.py")
+    path = str(PACKAGE / "job/__main__.py")
     words = [sys.executable, "-c", AS_IF.format(version=version, path=path)]
     result = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (1, "")
@@ -114,7 +114,7 @@ def test_too_old_a_python_is_one_line(version):
 
 def test_too_old_a_python_can_read_what_says_so():
     words = [str(Path(sys.executable).parent / "vermin"), "--no-config-file", "-t=2.7-", "-t=3.4-", "--violations"]
-    path = str(PACKAGE / "node/__main__.py")
+    path = str(PACKAGE / "job/__main__.py")
     result = subprocess.run([*words, "--no-tips", path], stdout=subprocess.PIPE, text=True, timeout=60)
     assert result.returncode == 0, result.stdout
 
@@ -125,7 +125,7 @@ def test_too_old_a_python_can_read_what_says_so():
 def test_nothing_of_a_job_runs_with_that_python_before_the_program_that_says_so(path):
     """The scripts below checks/src do not look at the version: they are in the files that the runner starts."""
     *before, last = path.read_text().partition("#= ")[0].splitlines()
-    says_so = r"python3 \S+/checks/containercheck/node "
+    says_so = r"python3 \S+/checks/containercheck/job "
     assert re.fullmatch(rf"{says_so}rounds .*", last)
     others = [line for line in before if not re.match(rf"command -v python3 |#|{says_so}", line)]
     assert not [line for line in others if "python" in line]

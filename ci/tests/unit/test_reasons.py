@@ -14,8 +14,8 @@ import itertools
 import re
 
 import pytest
-from containercheck.node.outputs import boilerplate, reasons
-from containercheck.node.outputs.boilerplate import CAUSE, DEATH, ERROR, LIBRARY
+from containercheck.job.outputs import boilerplate, reasons
+from containercheck.job.outputs.boilerplate import CAUSE, DEATH, ERROR, LIBRARY
 from saved import OUTPUTS
 
 #: Where the programs of the table printed something; below each, files ``err`` and ``out``.

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from containercheck.node.container_runtimes import by_name
+from containercheck.job.container_runtimes import by_name
 from containercheck.site import hosts, sites
 from containercheck.site.sites import Site
 from containercheck.software import images

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from containercheck import Metric
-from containercheck.node.explain import explanation
-from containercheck.node.explain.causes import BIND, GPUS, Change
-from containercheck.node.explain.observations import Observation, Use
-from containercheck.node.explain.rules import remarks
+from containercheck.job.explain import explanation
+from containercheck.job.explain.causes import BIND, GPUS, Change
+from containercheck.job.explain.observations import Observation, Use
+from containercheck.job.explain.rules import remarks
 
 HEALTHY = Observation(
     environment={"HOME": "/home/somebody", "TMPDIR": "/scratch"},

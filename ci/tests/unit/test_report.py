@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from containercheck.node.stats import boundaries
+from containercheck.job.stats import boundaries
 from containercheck.report import table
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import collect

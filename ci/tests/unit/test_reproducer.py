@@ -7,8 +7,7 @@ import subprocess
 
 import pytest
 from conftest import write_commands
-from containercheck.node import contract
-from containercheck.node.job import launch, reproducer
+from containercheck.job import contract, launch, reproducer
 
 SIDES = [("baseline", "bare"), ("subject", "generic")]
 JOB = f"""#!/bin/bash

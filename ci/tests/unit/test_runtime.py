@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.check.variants import VariantSides
-from containercheck.node.build import image_convert
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import runtime_start
+from containercheck.job import runtime_start
+from containercheck.job.build import image_convert
+from containercheck.job.container_runtimes import by_name
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site
 from containercheck.software import images
@@ -133,7 +133,7 @@ def test_each_way_to_run_images_has_its_options(on_path, monkeypatch, way, root,
 def test_a_runtime_that_runs_no_images_in_a_way_is_one_line(on_path, tmp_path):
     command = [
         sys.executable,
-        str(REPOSITORY / "checks" / "containercheck" / "node"),
+        str(REPOSITORY / "checks" / "containercheck" / "job"),
         "runtime",
         "--ranks=0",
         "subject",
@@ -265,7 +265,7 @@ def test_with_the_hosts_mpi_only_the_hosts_own_directories_are_kept_out():
 
 
 def ask(directory, *words):
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "runtime", *words]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "runtime", *words]
     return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
 
 

@@ -12,8 +12,7 @@ import pytest
 from canary import CANARY, readable
 from conftest import REPOSITORY
 from containercheck.command import nightly, parsers, run
-from containercheck.node import texts, variables
-from containercheck.node.job import container_view
+from containercheck.job import container_view, texts, variables
 from containercheck.site import node_commands
 from served import served  # noqa: F401
 
@@ -78,7 +77,7 @@ def test_a_private_file_is_private_whatever_was_there(tmp_path):
     "text", ["https://me:secret@host/a#sha256=0", "https://host/a?X-Amz-Signature=secret#sha256=0"]
 )
 def test_a_message_has_the_address_without_its_secrets(text, tmp_path):
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node")]
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job")]
     download = [*program, "download", "--cache", str(tmp_path), "--link", str(tmp_path / "link"), text]
     pull = [
         *program,

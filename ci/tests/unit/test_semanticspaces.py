@@ -1,8 +1,8 @@
 """Semantic Spaces: its output, and the nearest words as an answer."""
 
 from conftest import facts_of, run_of
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from saved import OUTPUTS, metrics, problems
 from semanticspaces import SemanticSpaces
 

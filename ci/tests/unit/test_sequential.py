@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from containercheck.node.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
+from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
 from hypothesis import example, given
 from hypothesis import strategies as st
 from paired import NONE, judged, noisy, ratios

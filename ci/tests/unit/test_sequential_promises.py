@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from containercheck.node.stats import boundaries
-from containercheck.node.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior
+from containercheck.job.stats import boundaries
+from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired import NONE, judged, load, noisy, ratios

@@ -16,11 +16,10 @@ from types import SimpleNamespace
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.check import build
-from containercheck.node import contract, locks
-from containercheck.node.build import image_convert
-from containercheck.node.build.cache import CacheError
-from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import runtime_start
+from containercheck.job import contract, locks, runtime_start
+from containercheck.job.build import image_convert
+from containercheck.job.build.cache import CacheError
+from containercheck.job.container_runtimes import by_name
 from containercheck.session import claims
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
@@ -35,7 +34,7 @@ NAME = f"docker://host.example/ours/hpcc@sha256:{PIN}"
 
 def node(directory, *words, **environment):
     """Run a command of the nodes in a directory, in which programs take the place of the machine's."""
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), *words]
     known = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}", **environment}
     return subprocess.run(command, cwd=directory, env=known, capture_output=True, text=True)
 
@@ -112,7 +111,7 @@ def test_a_live_job_in_a_pid_namespace_keeps_its_directory(tmp_path, monkeypatch
 
 def test_a_job_that_ended_in_this_namespace_leaves_no_directory(tmp_path):
     first, second = places(tmp_path)
-    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "place", str(first)]
+    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "place", str(first)]
     subprocess.run(words, check=True, start_new_session=True)
     runtime_start.make_directory(second)
     assert not first.exists() and second.is_dir()

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from containercheck import Step, software
 from containercheck.application.declare import PROGRAM
-from containercheck.node.container_runtimes import by_name
+from containercheck.job.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.site.layout import Layout
@@ -164,7 +164,7 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
         "enter subject preflight >subject.preflight.out 2>&1 || true",
     ]
     after += ["hostmpi verify --tree=/apps:/own subject"]
-    assert [line.partition("/containercheck/node ")[2] for line in lines[plan + 1 : -2]] == after
+    assert [line.partition("/containercheck/job ")[2] for line in lines[plan + 1 : -2]] == after
     commands_of = json.loads(job.files["commands.json"])["subject"]["commands"]
     assert "sh -c 'command -v /own/io >/dev/null || { " in commands_of["require"]
     assert " /rfm_workdir/subject.preflight.sh " in commands_of["preflight"]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands
-from containercheck.node.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
-from containercheck.node.job import confirmation, launch, rounds, start_ranks
-from containercheck.node.job.conclusion import conclude_start
-from containercheck.node.job.runner import Runner
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.verdict.builds import provenance
+from containercheck.job import confirmation, launch, rounds, start_ranks
+from containercheck.job.conclusion import conclude_start
+from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.runner import Runner
+from containercheck.job.verdict.builds import provenance
 from containercheck.site import sites
 from hypothesis import given
 from hypothesis import strategies as st

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, facts_of
 from containercheck.application import references
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from containercheck.verdict import known_spreads
 from saved import metrics, problems
 from startup import StartUp

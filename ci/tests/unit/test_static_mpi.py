@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from containercheck import ContainerCheck, software
 from containercheck.check.variants import StaticMpiSides
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.sides.sides import Launcher, Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, sources

@@ -4,8 +4,8 @@ from argparse import Namespace
 
 import pytest
 from conftest import run_of
-from containercheck.node.outputs import reading
-from containercheck.node.verdict import builds
+from containercheck.job.outputs import reading
+from containercheck.job.verdict import builds
 from ramp import RAMP
 from saved import OUTPUTS, metrics, problems
 from tensorflow_cnn import TensorFlow, TensorFlowCNN

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from containercheck.application.axes import ALL_CORES, PLAIN, RanksPerNode, ThreadsPerRank
 from containercheck.application.declare import skip_without_threads
-from containercheck.node.contract import UNSUPPORTED
+from containercheck.job.contract import UNSUPPORTED
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of
 from containercheck import Metric
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.facts import Facts
-from containercheck.node.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Prior, more_would_tell
-from containercheck.node.verdict.outcome import JobOutcome
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Prior, more_would_tell
+from containercheck.job.verdict.outcome import JobOutcome
 from containercheck.sides.sides import Program, Side
 from paired import judged, noisy, ratios
 

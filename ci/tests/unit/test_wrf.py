@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node import contract
-from containercheck.node.outputs.reading import read_answer
+from containercheck.job import contract
+from containercheck.job.outputs.reading import read_answer
 from saved import OUTPUTS, build, metrics, problems, why
 from wrf import WRF
 

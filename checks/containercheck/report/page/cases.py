@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from containercheck.node.explain import explanation
-from containercheck.node.stats import forecasts
+from containercheck.job.explain import explanation
+from containercheck.job.stats import forecasts
 from containercheck.report.page import wording
 from containercheck.report.page.wording import variant_order
 from containercheck.results import open_verdicts, selections

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from containercheck.node import contract
+from containercheck.job import contract
 from containercheck.report.page import drawing, wording
 from containercheck.report.page.drawing import Chart
 from containercheck.report.page.wording import Table, variant_order

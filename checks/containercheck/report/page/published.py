@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from containercheck.node.project import CHECKS, COMMON
+from containercheck.job.project import CHECKS, COMMON
 
 #: Key of a file's axes, and end of the name of an expected overhead.
 INDEX, OVERHEAD = "$index", "_overhead"

@@ -1,0 +1,82 @@
+"""Run a program of the build step or of the job: ``python3 checks/containercheck/job PROGRAM ARGUMENTS``.
+
+These programs use the standard library only, and Python 3.6 or newer: nodes have no ReFrame and no numpy. The package
+is loaded from where this file lies, whatever else of its name there may be, and without a search path that the programs
+which run here would inherit.
+"""
+
+import importlib
+import os
+import sys
+import types
+
+#: Program: its module, and its function if that is not ``main``.
+PROGRAMS = {
+    "rounds": "rounds",
+    "hostmpi": "host_mpi",
+    "runtime": "runtime_start",
+    "enter": "launch",
+    "watch": "disturbance",
+    "each-node": "processes:run_on_each_node",
+    "containers": "processes:remove_containers_here",
+    "place": "runtime_start:make_place",
+    "neighbours": "neighbours",
+    "surroundings": "container_view",
+    "observe": "observation",
+    "inventory": "inventory",
+    "image": "build.image_build",
+    "pull": "build.image_pull",
+    "convert": "build.image_convert",
+    "venv": "build.downloads:main_venv",
+    "jars": "build.downloads:main_jars",
+    "compile": "build.compiled",
+    "spack": "build.spack_install",
+    "easybuild": "build.easybuild_install",
+    "download": "build.downloads",
+    "machine": "build.machine",
+    "clean": "build.cleaning",
+}
+#: What stands before the program where the site trusts others with its caches.
+OWNERS = "--cache-owners="
+
+
+def main():
+    """Run the program that the first argument names.
+
+    :raises SystemExit: there is no such program, or this Python is too old for it.
+    """
+    # No f-string before this: to an older Python it is a syntax error, and no message.
+    if sys.version_info < (3, 6):
+        sys.exit(
+            "error: %s is Python %d.%d, and the checks need 3.6 or newer on the nodes: install one as python3, or name "
+            "it: site's extras, python" % (sys.executable, sys.version_info[0], sys.version_info[1])
+        )
+    if len(sys.argv) > 1 and sys.argv[1].startswith(OWNERS):
+        # Of all programs of the build step: see job/build/file_trees.py.
+        os.environ["CONTAINERCHECK_CACHE_OWNERS"] = sys.argv.pop(1)[len(OWNERS) :]
+    if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
+        sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(sorted(PROGRAMS))))
+    load_package()
+    # What is built and run here is used on the next night too, and the group need not be able to change it.
+    os.umask(os.umask(0o077) | 0o022)
+    # A locale of the node may lack characters that programs print: no output is lost by that.
+    sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False)
+    program = sys.argv.pop(1)
+    sys.argv[0] = "containercheck {}".format(program)
+    module, _, function = PROGRAMS[program].partition(":")
+    getattr(importlib.import_module("containercheck.job." + module), function or "main")()
+
+
+def load_package():
+    """Load the package ``containercheck`` from the directory above this file's."""
+    directory = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    init = os.path.join(directory, "__init__.py")
+    package = types.ModuleType("containercheck")
+    package.__path__, package.__file__ = [directory], init
+    sys.modules[package.__name__] = package
+    with open(init) as source:
+        exec(compile(source.read(), init, "exec"), vars(package))
+
+
+if __name__ == "__main__":
+    main()

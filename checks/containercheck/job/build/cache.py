@@ -1,0 +1,454 @@
+"""A cache of entries that are built once: images, Python environments, jars, programs, inputs.
+
+An entry counts only together with its record, ``<name>-<key>.json`` beside it. It is built once, however many processes
+ask for it at the same time, and the remains of a killed build are never taken for a finished entry.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import argparse
+import contextlib
+import errno
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from containercheck.job import contract, locks, texts
+from containercheck.job.build import file_trees
+
+#: File in a directory that is a cache and nothing else: :mod:`cleaning` removes what is old there.
+MARK = ".containercheck-cache"
+#: Seconds between two signs of life of a long build.
+HEARTBEAT = 30.0
+#: Largest record and largest part of a log that are read, in bytes.
+MAX_BYTES = 16 << 20
+#: Free space in bytes below which a disk counts as full.
+FULL = 16 << 20
+#: Message of programs that meet a full disk.
+DISK_FULL = "No space left on device"
+#: Messages of apt, debootstrap, pip, Maven, git and curl that reach no server.
+NO_NETWORK = re.compile(
+    r"Temporary failure (?:in name resolution|resolving)|Could not resolve|Name or service not known"
+    r"|Could not connect to|Network is unreachable|No route to host|Connection refused|Connection timed out"
+    r"|NewConnectionError|Failed getting release file",
+    re.IGNORECASE,
+)
+
+
+class CacheError(Exception):
+    """An entry of a cache cannot be provided; the message says why and what to do, in one or two lines."""
+
+
+class UnsupportedError(CacheError):
+    """The entry does not exist for machines like the partition's."""
+
+
+def private_directory(setting: str) -> Path:
+    """Return the user's own directory of a cache.
+
+    :param setting: the extra of a site that sets another directory, such as ``image_cache``, for which the directory is
+        called ``images``.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "containercheck" / setting.replace("_cache", "s")
+
+
+def make_directory(cache: Path) -> None:
+    """Make the directory of a cache, and mark it; one that has files already may be somebody's own, and gets no mark.
+
+    :raises OSError: it cannot be made.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    if not any(cache.iterdir()):
+        # Another process may do the same.
+        with contextlib.suppress(FileExistsError):
+            (cache / MARK).touch(exist_ok=False)
+
+
+def key_of(*facts: Any) -> str:
+    """Return the key of an entry: a digest of the facts that determine its content."""
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
+class Entry:
+    """An entry of a cache, a file or a directory. Subclasses define how it is built.
+
+    :param name: name in messages, logs and locks.
+    :param path: path of the entry; its parent directory is the cache.
+    :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it; None for all.
+    """
+
+    #: Name of the cache in messages, and the extra of a site that sets its directory.
+    kind, setting = "cache", "cache"
+    #: What a check lacks without the entry, and the alternative to a build on another machine; for messages.
+    lacking, instead = "software", ""
+    #: Verb for the build, and adjective for an entry that is not as it was built; in messages.
+    doing, done, broken = "building", "built", "corrupt"
+    #: Path of the log during the build.
+    _open_log: Optional[Path] = None
+
+    def __init__(self, name: str, path: Path, architecture: Optional[str] = None) -> None:
+        """Name the entry; :meth:`ensure` builds it."""
+        self.name, self.path, self.architecture = name, path, architecture
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether the content is as it was built; an OSError means that it is not."""
+        if self.path.is_dir():
+            file_trees.require_all(self.path)
+        return bool(file_trees.known_digest_of(self.path) == record["sha256"])
+
+    def prepare(self) -> None:
+        """Provide the cache entries that this one is built from.
+
+        This comes before the build: a build within another could wait for a measurement that waits for the outer one.
+
+        :raises CacheError: one of them cannot be provided.
+        """
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Build the entry in ``work`` or at its final path, and return that path and the record.
+
+        The record has the size (``bytes``) and what :meth:`intact` needs.
+
+        :raises CacheError: the build fails.
+        """
+        raise NotImplementedError
+
+    def move(self, directory: Path) -> None:
+        """Use another cache; no file is moved."""
+        self.path = directory / self.path.name
+
+    @staticmethod
+    def content_of(built: Path) -> Dict[str, Any]:
+        """Return the size and the digest of a file or directory that was just built, for its record."""
+        digest = file_trees.digest_of_tree(built) if built.is_dir() else file_trees.digest_of(built)
+        return {"bytes": file_trees.size_of(built), "sha256": digest}
+
+    @property
+    def record(self) -> Path:
+        """Return the path of the record, without which the entry counts as unfinished."""
+        return self.path.parent / f"{self.path.stem if self.path.suffix == '.sif' else self.path.name}.json"
+
+    def read_record(self) -> Dict[str, Any]:
+        """Return the content of the record.
+
+        :raises CacheError: the record has been removed, or cannot be read.
+        """
+        try:
+            with self.record.open() as stream:
+                record = json.loads(stream.read(MAX_BYTES))
+        except (OSError, ValueError) as error:
+            raise CacheError(f"{self.record} cannot be read: {error}") from None
+        if not isinstance(record, dict) or "bytes" not in record:
+            raise CacheError(f"{self.record} is not the record of an entry")
+        return record
+
+    def facts(self) -> Dict[str, Any]:
+        """Return path, digest and size of the entry, for the provenance of a check; it must be in the cache.
+
+        :raises CacheError: the entry has been removed.
+        """
+        # The digest was just compared with the record's: it need not be computed once more.
+        record = self.read_record()
+        try:
+            return {**file_trees.facts_of(self.path, record["sha256"]), "bytes": record["bytes"]}
+        except OSError as error:
+            raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
+
+    def is_intact(self) -> bool:
+        """Tell whether the entry is in the cache, as it was built, and belongs to a trusted user."""
+        try:
+            file_trees.require(self.path.parent, shared=True)
+            file_trees.require(self.record)
+            if os.path.lexists(str(self.path)):
+                file_trees.require(self.path)
+            return self.intact(self.read_record())
+        # A record with other values than a build writes.
+        except (CacheError, OSError, LookupError, TypeError, ValueError):
+            return False
+
+    def ensure(self) -> Path:
+        """Return the path of the entry, after a build if no cache has it.
+
+        Where this user may not build in the given cache, the user's own is used: a site may fill one cache for all
+        users, under an account of its own (extra ``cache_owners``), and in a cache of several users each user has their
+        own entries.
+
+        :raises CacheError: the entry cannot be built; the message says why.
+        :raises UnsupportedError: the entry is for another architecture than this machine's.
+        """
+        given = self.path.parent
+        caches = list(dict.fromkeys([given, private_directory(self.setting)]))
+        for cache in caches:
+            self._use(cache)
+            if self.is_intact():
+                # The time of the last use, by which :mod:`cleaning` finds entries that were not used for long.
+                with contextlib.suppress(OSError):
+                    os.utime(str(self.record))
+                return self.path
+        if os.environ.get(contract.CACHED_ONLY):
+            raise CacheError(f"no {self.lacking}: {self.name} is not in {given}")
+        if self.architecture not in (None, platform.machine()):
+            raise UnsupportedError(
+                f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
+                f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
+            )
+        refusal = ""
+        for cache in caches:
+            if refusal:
+                print(f"{self.name}: {refusal}: it goes to {cache}", flush=True)
+            self._use(cache)
+            refusal = self._refusal()
+            if not refusal:
+                self._build_once()
+                return self.path
+        raise CacheError(f"{refusal}: set {self.setting} in the site's extras")
+
+    def _use(self, cache: Path) -> None:
+        if cache != self.path.parent:
+            self.move(cache)
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.path.parent / f"{self.name}.lock"
+
+    def _refusal(self) -> str:
+        """Return why this user cannot build the entry in this cache; empty where they can."""
+        cache = self.path.parent
+        try:
+            make_directory(cache)
+            reason = file_trees.distrust(cache, shared=True)
+            if reason:
+                return f"the {self.kind} cannot be used: {reason}"
+            # Needs the permission to write.
+            os.utime(str(cache))
+            for path in (self.path, self.record):
+                if os.path.lexists(str(path)) and os.lstat(str(path)).st_uid != os.geteuid():
+                    owner = locks.user_name(os.lstat(str(path)).st_uid)
+                    return f"{path} belongs to {owner}, and is not what is needed"
+            os.close(locks.open_lock_file(self._lock_file))
+        except locks.LockError as error:
+            return str(error)
+        except OSError as error:
+            return self._describe(error)
+        return ""
+
+    def _describe(self, error: OSError) -> str:
+        """Return what is wrong with the cache."""
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return f"the {self.kind} {self.path.parent} cannot be written ({error.strerror})"
+        return f"the {self.kind} {self.path.parent} cannot be used: {error}"
+
+    def _build_once(self) -> None:
+        """Build the entry under its lock, unless another process has built it by then."""
+        self.prepare()
+        waiting = f"{self.name}: another process is building it in {self.path.parent}/.{self.name}-building-*"
+        try:
+            with locks.flocked(self._lock_file, shared=False, waiting=waiting):
+                if not self.is_intact():
+                    if os.path.lexists(str(self.path)):
+                        print(f"{self.name}: {self.path} is {self.broken}, {self.doing} it again", flush=True)
+                        file_trees.remove(self.path)
+                    with locks.building(), self._work_directory() as work:
+                        self._build(work)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise CacheError(self._no_space()) from None
+            raise CacheError(f"{self._describe(error)}: set {self.setting} in the site's extras") from None
+
+    @contextlib.contextmanager
+    def _work_directory(self) -> Iterator[Path]:
+        """Make a directory in the cache for this build, with its log, which is kept beside the entry afterwards.
+
+        No other user can have made it. It replaces those of this user's killed builds.
+        """
+        cache = self.path.parent
+        for stale in cache.glob(f".{self.name}-building-*"):
+            with contextlib.suppress(OSError):
+                if os.lstat(str(stale)).st_uid == os.geteuid():
+                    file_trees.remove(stale)
+        process = f"{os.geteuid()}-{os.uname().nodename}-{os.getpid()}"
+        work = Path(tempfile.mkdtemp(prefix=f".{self.name}-building-{process}-", dir=str(cache)))
+        try:
+            # Downloads of apt run as another user.
+            work.chmod(0o755)
+            self._open_log = work / "log"
+            yield work
+        finally:
+            self._open_log = None
+            # Another user may have put a file there: a link is not followed, and we may not be allowed to replace it.
+            with contextlib.suppress(OSError):
+                (work / "log").replace(self.log)
+            file_trees.remove(work)
+
+    def _build(self, work: Path) -> None:
+        """Build the entry and its record, and move both to their places."""
+        started = time.monotonic()
+        print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
+        try:
+            built, record = self.build(work)
+        except BaseException:
+            # Some are built at their final path.
+            file_trees.remove(self.path)
+            raise
+        (work / "record").write_text(json.dumps({**record, "name": self.name}))
+        # The record first: an entry without a record counts as absent, and so does a record without an entry.
+        (work / "record").replace(self.record)
+        if built != self.path:
+            built.replace(self.path)
+        seconds = time.monotonic() - started
+        print(f"{self.name}: {self.done} in {seconds:.0f} s, {record['bytes'] >> 20} MiB", flush=True)
+
+    @property
+    def log(self) -> Path:
+        """Return the path at which the log is kept: one for each user and machine."""
+        return self.path.parent / f"{self.name}-{os.geteuid()}-{os.uname().nodename}.log"
+
+    @property
+    def open_log(self) -> Path:
+        """Return the path at which the log is now: during the build, in the build directory."""
+        return self._open_log or self.log
+
+    def run(self, commands: List[List[str]], **options: Any) -> None:
+        """Run commands of the build, write their output to the log, and print a sign of life from time to time.
+
+        :param options: passed to :func:`subprocess.run`.
+        :raises UnsupportedError: the program of a command is not on the PATH.
+        :raises CacheError: a command fails, or takes too long; the message has the line of its output that says why.
+        """
+        with self.alive(), self.open_log.open("wb") as stream:
+            for command in commands:
+                try:
+                    process = subprocess.run(
+                        command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False, **options
+                    )
+                except FileNotFoundError:
+                    raise UnsupportedError(
+                        f"no {self.lacking}: {self.name} would be {self.done} here, and there is no {command[0]} on "
+                        f"the PATH{self.instead}"
+                    ) from None
+                except subprocess.TimeoutExpired:
+                    limit = options["timeout"]
+                    raise CacheError(self.failed(f"{command[0]} was not done after {limit:g} s")) from None
+                if process.returncode != 0:
+                    raise CacheError(self._failure())
+
+    @contextlib.contextmanager
+    def alive(self) -> Iterator[None]:
+        """Print a sign of life from time to time, until the block ends."""
+        finished = threading.Event()
+        started = time.monotonic()
+
+        def beat() -> None:
+            while not finished.wait(HEARTBEAT):
+                seconds = time.monotonic() - started
+                print(f"{self.name}: still {self.doing} after {seconds:.0f} s (log: {self.open_log})", flush=True)
+
+        threading.Thread(target=beat, daemon=True).start()
+        try:
+            yield
+        finally:
+            finished.set()
+
+    def _failure(self) -> str:
+        """Return the message of a failed build, from the end of its log."""
+        if DISK_FULL in texts.tail(self.open_log) or shutil.disk_usage(str(self.path.parent)).free < FULL:
+            return self._no_space()
+        unreached = self.unreached()
+        if unreached:
+            return (
+                f"no network while {self.doing} {self.name} ({unreached}): set http_proxy and https_proxy, or a mirror "
+                f"(pip's and apt's own settings; image_mirror of the site's extras)\nthe whole log: {self.log}"
+            )
+        return self.failed(self.last_words())
+
+    def _no_space(self) -> str:
+        advice = f"free some, or set {self.setting} in the site's extras"
+        return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
+
+    def unreached(self) -> str:
+        """Return the first line of the log that says that a server was not reached; empty where all were."""
+        return next((line.strip() for line in self.lines() if NO_NETWORK.search(line)), "")
+
+    def failed(self, reason: str) -> str:
+        """Return the message of a failed build, in two lines."""
+        return f"{self.doing} {self.name} failed: {reason}\nthe whole log: {self.log}"
+
+    def lines(self) -> List[str]:
+        """Return the lines of the log, without the escape sequences of colours."""
+        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.open_log, MAX_BYTES)).splitlines()
+
+    def last_words(self) -> str:
+        """Return the line of the log that says why the build failed: the last error, or the last line."""
+        lines = [line.strip() for line in self.lines() if line.strip()] or ["it printed nothing"]
+        errors = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))]
+        return (errors or lines)[-1]
+
+
+def parser(description: Optional[str], required: Sequence[str] = ("cache", "link")) -> argparse.ArgumentParser:
+    """Return the parser of a program that provides an entry, with the options that all such programs have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    directory, link = "directory of the cache", "make this a symbolic link to the entry"
+    parser.add_argument("--cache", type=lambda text: Path(text).resolve(), required="cache" in required, help=directory)
+    parser.add_argument("--link", type=Path, required="link" in required, help=link)
+    parser.add_argument("--architecture", help="architecture of the partition, as uname -m prints it")
+    return parser
+
+
+@functools.lru_cache(maxsize=None)
+def version_of(tool: str, command: str, name: str) -> str:
+    """Return the output about its version of a tool that installs software: Spack or EasyBuild.
+
+    :param tool: name of the tool; the site's extra of that name, in lower case, is its command.
+    :param name: name of the software that the tool installs, for messages.
+    :raises UnsupportedError: the default command of Spack is not on the PATH.
+    :raises CacheError: the tool does not run, or the site names a command that does not exist.
+    """
+    try:
+        process = subprocess.run(
+            [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except OSError as error:
+        # The site names any other command.
+        raise (UnsupportedError if command == "spack" else CacheError)(
+            f"no software: {name} comes from {tool}, and there is no {command} ({error.strerror}): name it, or a "
+            f"program of the site's: site's extras, {tool.lower()} or software"
+        ) from None
+    output = process.stdout.decode(errors="replace").strip()
+    if process.returncode != 0:
+        raise CacheError(f"{command} --version fails: {(output.splitlines() or ['it prints nothing'])[-1]}")
+    return output
+
+
+def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
+    """Print the path that ``get`` returns, and make ``link``, if any, a symbolic link to it.
+
+    :raises SystemExit: ``get`` raises an error, whose message is printed; the exit status is ``contract.UNSUPPORTED``
+        for :class:`UnsupportedError`: then a check skips.
+    """
+    try:
+        target = get()
+        if link:
+            # Under another name first: two processes that make the same link at once both end with a link.
+            new = link.parent / f".{link.name}-{os.getpid()}"
+            with contextlib.suppress(FileNotFoundError):
+                new.unlink()
+            new.symlink_to(target)
+            new.replace(link)
+    except UnsupportedError as error:
+        print(f"error: {texts.sanitized(str(error))}", file=sys.stderr)
+        sys.exit(contract.UNSUPPORTED)
+    except (CacheError, OSError) as error:
+        sys.exit(f"error: {texts.sanitized(str(error))}")
+    print(target)

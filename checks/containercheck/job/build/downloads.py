@@ -1,0 +1,261 @@
+"""Fetches pinned files into a cache: published inputs, jars from a Maven repository, and environments from PyPI.
+
+    python3 checks/containercheck/job download --cache ~/.cache/containercheck/inputs --link published \\
+        'https://host/case.tar.gz#sha256=0d73a23f...'
+    python3 checks/containercheck/job jars --artifacts checks/src/semanticspaces/jars.txt \\
+        --cache ~/.cache/containercheck/jars --link jars semanticspaces
+    python3 checks/containercheck/job venv --requirements checks/src/db12/requirements.txt --architecture x86_64 \\
+        --cache ~/.cache/containercheck/venvs --link venv db12
+
+make the link to the entry, and print its path. Proxies, certificates, indexes and repositories are those that the
+machine is configured for: Maven's and pip's own settings.
+
+An input is a file or, of a tar archive, the directory that it is unpacked into. ``&subdirectory=<path>`` at the end of
+the address selects a file or directory in the archive; the form is that of pip's direct references.
+
+A line of a list of artifacts names a jar and its SHA-256: ``group:artifact:version 0d73a23f...``. Where Maven's local
+repository has all of them, no network is needed.
+
+The key of an environment is a digest of the requirements, and the version of Python and the architecture. It cannot be
+moved (its scripts name their interpreter), so it is built at its final path. Where the pinned files are not for every
+machine, a comment in the requirements says for which (``pins``).
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import http.client
+import os
+import re
+import shutil
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any, Dict, Tuple
+
+from containercheck.job import pins, texts
+from containercheck.job.build import cache, file_trees, machine
+from containercheck.job.build.cache import CacheError, UnsupportedError
+
+#: Longest silence of a server, in seconds.
+SILENCE = 60.0
+#: Endings of the archives that are unpacked.
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+#: Maven's goal that copies one artifact without its dependencies: the list is complete.
+GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+
+
+class Download(cache.Entry):
+    """A downloaded file, or the content of a downloaded archive.
+
+    :param reference: address, followed by ``#sha256=`` and the digest.
+    :param directory: directory of the cache.
+    """
+
+    kind, setting = "cache of inputs", "input_cache"
+
+    def __init__(self, reference: str, directory: Path) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: the address has no digest.
+        """
+        self.address, _, fragment = reference.partition("#")
+        self.shown = texts.without_credentials(self.address)
+        parts = urllib.parse.parse_qs(fragment)
+        self.pin = parts.get("sha256", [""])[0].lower()
+        if not re.fullmatch(r"[0-9a-f]{64}", self.pin):
+            raise CacheError(f"the input {self.shown} is not pinned: end its address with #sha256=<64 digits>")
+        self.inside = parts.get("subdirectory", [""])[0]
+        file = Path(urllib.parse.unquote(urllib.parse.urlsplit(self.address).path)).name or "input"
+        self.is_archive = file.endswith(ARCHIVES)
+        name = re.sub(r"[^\w.-]", "_", file).lstrip(".") or "input"
+        super().__init__(name, directory / f"{name}-{self.pin[:12]}")
+
+    @property
+    def target(self) -> Path:
+        """Return the path that the check gets.
+
+        :raises CacheError: the archive has no such member.
+        """
+        if not self.is_archive:
+            return self.path / self.name
+        target, top = (self.path / self.inside).resolve(), self.path.resolve()
+        if not target.exists() or top not in (target, *target.parents):
+            members = ", ".join(sorted(path.name for path in self.path.iterdir()))
+            raise CacheError(f"the input {self.shown} has no {self.inside!r}; it has {members}")
+        return target
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether the content is that of the pinned file or archive."""
+        return bool(record["pin"] == self.pin) and super().intact(record)
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Fetch the file, check its digest, and unpack an archive.
+
+        :raises CacheError: the file cannot be fetched, or is not the pinned one.
+        """
+        content = work / "content"
+        content.mkdir()
+        file = (work if self.is_archive else content) / self.name
+        with self.alive():
+            self._fetch(file)
+        digest = file_trees.digest_of(file)
+        if digest != self.pin:
+            raise CacheError(f"the input {self.shown} is not the pinned one: its SHA-256 is {digest}, not {self.pin}")
+        if self.is_archive:
+            unpack = ["tar", "--extract", "--no-same-owner", "--no-same-permissions"]
+            self.run([[*unpack, "--directory", str(content), "--file", str(file)]])
+        return content, {**self.content_of(content), "pin": self.pin}
+
+    def _fetch(self, file: Path) -> None:
+        """Write the content of the address into a file."""
+        request = urllib.request.Request(self.address, headers={"User-Agent": "containercheck"})
+        try:
+            with urllib.request.urlopen(request, timeout=SILENCE) as source, file.open("wb") as stream:
+                shutil.copyfileobj(source, stream, 1 << 20)
+        except (urllib.error.URLError, http.client.HTTPException, socket.timeout, ConnectionError, ValueError) as error:
+            problem = error if isinstance(error, urllib.error.HTTPError) else getattr(error, "reason", error)
+            raise CacheError(f"cannot fetch the input {self.shown}: {problem}") from None
+
+
+def main() -> None:
+    """Print the path of an input; or print one error and exit with status 1."""
+    parser = cache.parser(__doc__)
+    parser.add_argument("reference", help="address#sha256=digest")
+    arguments = parser.parse_args()
+
+    def get() -> Path:
+        download = Download(arguments.reference, arguments.cache)
+        download.ensure()
+        return download.target
+
+    cache.deliver(get, arguments.link)
+
+
+def read_artifacts(path: Path) -> Dict[str, str]:
+    """Return the digests of the artifacts of a list, by artifact.
+
+    :raises CacheError: there is no such file, or a line is not of the form.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CacheError(f"no list of artifacts {path}: {error.strerror}") from None
+    pinned = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].split()
+        if words:
+            if len(words) != 2 or words[0].count(":") != 2 or len(words[1]) != 64:
+                raise CacheError(f"{path}:{number}: not of the form group:artifact:version <sha256>")
+            pinned[words[0]] = words[1]
+    return pinned
+
+
+class Jars(cache.Entry):
+    """The jars of one list.
+
+    :param directory: directory of the cache.
+    """
+
+    kind, setting = "cache of jars", "jar_cache"
+
+    def __init__(self, name: str, artifacts: Path, directory: Path) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: there is no such list, or a line of it is not of the form.
+        """
+        self.pinned = read_artifacts(artifacts)
+        super().__init__(name, directory / f"{name}-{cache.key_of(sorted(self.pinned.items()))}")
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Let Maven copy the jars, and check them.
+
+        :raises CacheError: Maven fails, or a jar is not the pinned one.
+        """
+        place = work / "jars"
+        place.mkdir()
+        copy = ["mvn", "-B", "-q", "--strict-checksums", GOAL, f"-DoutputDirectory={place}"]
+        self.run([[*copy, f"-Dartifact={artifact}"] for artifact in self.pinned])
+        for artifact, pin in self.pinned.items():
+            jar = place / "{1}-{2}.jar".format(*artifact.split(":"))
+            digest = file_trees.digest_of(jar) if jar.exists() else "of no file"
+            if digest != pin:
+                raise CacheError(
+                    f"{artifact} is not the pinned one: its SHA-256 is {digest}, not {pin}\n"
+                    "remove it from Maven's local repository and try again, or look at who changed it"
+                )
+        return place, self.content_of(place)
+
+    def last_words(self) -> str:
+        """Return Maven's first error, which says what is wrong; its last lines are general advice."""
+        first = re.search(r"^\[ERROR\] (\S.*)", "\n".join(self.lines()), re.MULTILINE)
+        return first[1] if first else super().last_words()
+
+
+def main_jars() -> None:
+    """Print the path of a directory with jars; or print one error and exit with status 1."""
+    parser = cache.parser(__doc__)
+    parser.add_argument("--artifacts", type=Path, required=True, help="list of the artifacts")
+    parser.add_argument("name", help="name of the directory in the cache")
+    arguments = parser.parse_args()
+    cache.deliver(lambda: Jars(arguments.name, arguments.artifacts, arguments.cache).ensure(), arguments.link)
+
+
+class Environment(cache.Entry):
+    """The virtual environment of a requirements file.
+
+    :param directory: directory of the cache.
+    :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.
+    """
+
+    kind, setting = "cache of Python environments", "venv_cache"
+
+    def __init__(self, name: str, requirements: Path, directory: Path, architecture: str) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: there is no such file, or no Python.
+        :raises UnsupportedError: the requirements are pinned for other machines.
+        """
+        try:
+            content = requirements.read_text(encoding="utf-8")
+            problem = pins.not_for(name, requirements, architecture)
+        except OSError as error:
+            raise CacheError(f"no requirements {requirements}: {error.strerror}") from None
+        if problem:
+            raise UnsupportedError(f"no software: {problem}")
+        self.requirements = requirements
+        self.python, version = machine.python(pins.limits_of(content)[1])
+        path = directory / f"{name}-{architecture}-python{version}-{cache.key_of(content)}"
+        super().__init__(name, path, architecture)
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether all files are as they were, and the Python that the environment was made with is there."""
+        return (self.path / "bin" / "python").exists() and super().intact(record)
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Make the environment and install the requirements.
+
+        :raises CacheError: Python or pip fails.
+        """
+        install = [str(self.path / "bin" / "python"), "-m", "pip", "install", "--no-input", "--no-cache-dir"]
+        commands = [
+            [self.python, "-m", "venv", str(self.path)],
+            [*install, "--requirement", str(self.requirements)],
+        ]
+        self.run(commands, env={**os.environ, "TMPDIR": str(work)})
+        return self.path, self.content_of(self.path)
+
+
+def main_venv() -> None:
+    """Print the path of an environment, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
+    parser = cache.parser(__doc__)
+    parser.add_argument("--requirements", type=Path, required=True, help="file with pinned requirements")
+    parser.add_argument("name", help="name of the environment")
+    arguments = parser.parse_args()
+
+    def get() -> Path:
+        parts = (arguments.name, arguments.requirements, arguments.cache, arguments.architecture)
+        return Environment(*parts).ensure()
+
+    cache.deliver(get, arguments.link)

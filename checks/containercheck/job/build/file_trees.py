@@ -1,0 +1,236 @@
+"""Digests, sizes, owners and removal of files and directories. Standard library only, Python 3.6 or newer.
+
+A file that another user can write may change at any moment after its digest was checked. So files of a cache may belong
+to this user, to root, and to the users and groups that the site trusts, and nobody else may write them.
+"""
+
+import contextlib
+import functools
+import grp
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import stat
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, Optional, Set, Tuple
+
+from containercheck.job import contract, locks
+
+#: Age in seconds below which a digest is not kept: the clock of a file system may be so coarse that two changes within
+#: that time have the same time stamp.
+SETTLED = 3.0
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal.
+
+    :raises OSError: the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def below(directory: Path) -> Iterator[Tuple[Path, os.stat_result]]:
+    """Yield the path and the status of all files below a directory, links included, without Python's ``__pycache__``.
+
+    Directories are not among them: jobs make mount points in images.
+
+    :raises OSError: a file is gone again.
+    """
+    for parent, directories, names in os.walk(str(directory)):
+        directories[:] = [name for name in directories if name != "__pycache__"]
+        for path in (Path(parent, name) for name in (*directories, *names)):
+            status = os.lstat(str(path))
+            if not stat.S_ISDIR(status.st_mode):
+                yield path, status
+
+
+def size_of(path: Path) -> int:
+    """Return the size in bytes of a file, or of all files below a directory."""
+    if path.is_dir() and not path.is_symlink():
+        return sum(status.st_size for _, status in below(path))
+    return os.lstat(str(path)).st_size
+
+
+def stamp_of(path: Path) -> str:
+    """Return a digest of names, sizes, inodes and time stamps of a file, or of the files below a directory.
+
+    No file is read for it.
+
+    :raises OSError: a file is gone again.
+    """
+    files = below(path) if path.is_dir() else [(path, path.stat())]
+    return _digest_of_lines(
+        f"{os.path.relpath(str(file), str(path))} {status.st_size} {status.st_ino} {status.st_mtime_ns} "
+        f"{status.st_ctime_ns}"
+        for file, status in files
+    )
+
+
+def digest_of_tree(directory: Path) -> str:
+    """Return the SHA-256 of a directory: of the names, targets of links, and contents of all files below it.
+
+    :raises OSError: a file cannot be read.
+    """
+    lines = []
+    for path, status in below(directory):
+        name = path.relative_to(directory).as_posix()
+        if stat.S_ISLNK(status.st_mode):
+            lines.append(f"{name} -> {os.readlink(str(path))}")
+        else:
+            # A container of this user cannot read more of an image than this user.
+            is_readable = stat.S_ISREG(status.st_mode) and os.access(str(path), os.R_OK)
+            lines.append(f"{name} {digest_of(path) if is_readable else ''}")
+    return _digest_of_lines(lines)
+
+
+def _digest_of_lines(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
+
+
+def known_digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file or directory, without reading it if it has not changed since the last call.
+
+    An image of a gigabyte takes seconds, and each case asks for its digest. The digest is kept with the path's stamp in
+    the user's cache, in one file for each path.
+
+    :raises OSError: a file cannot be read.
+    """
+    path = path.resolve()
+    name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:24]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / "digests"
+    kept, stamp, status = cache / f"{name}.json", stamp_of(path), path.stat()
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        require(kept)
+        record = json.loads(kept.read_text())
+        if record["stamp"] == stamp:
+            return str(record["sha256"])
+    digest = digest_of_tree(path) if path.is_dir() else digest_of(path)
+    if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
+        # Where the digest cannot be kept, each call reads the file.
+        with contextlib.suppress(OSError):
+            cache.mkdir(parents=True, exist_ok=True)
+            new = cache / f".{name}-{os.getpid()}"
+            new.write_text(json.dumps({"stamp": stamp, "sha256": digest}))
+            new.replace(kept)
+    return digest
+
+
+def facts_of(path: Path, digest: str) -> Dict[str, Any]:
+    """Return path, digest and size of a file, and inode and time stamp, by which a node sees that it has not changed.
+
+    Of a directory these are path and digest, and the stamp of its files.
+
+    :raises OSError: the file does not exist.
+    """
+    if path.is_dir():
+        return {"path": str(path), "sha256": digest, "stamp": stamp_of(path)}
+    status = path.stat()
+    facts = {"path": str(path), "sha256": digest, "bytes": status.st_size}
+    return {**facts, "inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, including directories without the permission to write.
+
+    :raises OSError: it cannot be removed.
+    """
+    if path.is_symlink() or not path.is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        return
+    path.chmod(0o700)
+    for parent, names, _ in os.walk(str(path)):
+        for directory in (Path(parent, name) for name in names):
+            if not directory.is_symlink():
+                directory.chmod(0o700)
+    shutil.rmtree(str(path))
+
+
+class NotTrustedError(OSError):
+    """A file belongs to another user, or others can write it; the message says which file, and who."""
+
+
+@functools.lru_cache(maxsize=None)
+def _trusted(user: int, names: str) -> Tuple[Set[int], Set[int]]:
+    """Return the ids of the trusted users and groups: a user, root, and those that the site trusts.
+
+    :param names: users and groups of the site, the latter with an ``@``; names that this machine does not know are left
+        out.
+    """
+    users: Set[int] = {user, 0}
+    groups: Set[int] = set()
+    for name in names.split(","):
+        with contextlib.suppress(KeyError):
+            if name.startswith("@"):
+                groups.add(int(name[1:]) if name[1:].isdigit() else grp.getgrnam(name[1:]).gr_gid)
+            elif name:
+                users.add(int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid)
+    return users, groups
+
+
+def distrust(path: Path, shared: bool = False) -> Optional[str]:
+    """Return why a file or directory must not be used; None where it may be used. A link is not followed.
+
+    :param shared: whether others may put files of their own into the directory, as into /tmp.
+    :raises OSError: the path does not exist.
+    """
+    status = os.lstat(str(path))
+    users, groups = _trusted(os.geteuid(), os.environ.get(contract.CACHE_OWNERS, ""))
+    if status.st_uid not in users:
+        return f"{path} belongs to {locks.user_name(status.st_uid)}"
+    if stat.S_ISLNK(status.st_mode) or (shared and status.st_mode & stat.S_ISVTX):
+        return None
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups and not _is_private_group(status, users)
+    if status.st_mode & stat.S_IWOTH or by_group:
+        writer = "others" if status.st_mode & stat.S_IWOTH else "its group"
+        return f"{path} can be written by {writer} (mode {stat.S_IMODE(status.st_mode):o})"
+    return None
+
+
+def require(path: Path, shared: bool = False) -> None:
+    """Refuse a file or directory that another user owns or can write.
+
+    :param shared: whether others may put files of their own into the directory, as into /tmp.
+    :raises NotTrustedError: another user owns it, or can write it.
+    :raises OSError: the path does not exist.
+    """
+    reason = distrust(path, shared)
+    if reason:
+        raise NotTrustedError(reason)
+
+
+def require_all(directory: Path, paths: Optional[Iterable[Path]] = None) -> None:
+    """Refuse paths below a directory, by default all, if another user owns or can write them or a directory between.
+
+    Paths outside of the directory are not checked.
+
+    :raises NotTrustedError: another user owns or can write one of them.
+    :raises OSError: a path does not exist.
+    """
+    checked: Set[Path] = {directory}
+    for path in Path(directory).rglob("*") if paths is None else paths:
+        if directory in path.parents:
+            for part in (path, *path.parents):
+                if part in checked:
+                    break
+                require(part)
+                checked.add(part)
+
+
+def _is_private_group(status: os.stat_result, users: Set[int]) -> bool:
+    """Tell whether the group of a file has only trusted users as members: many systems give each user such a group."""
+    try:
+        group = grp.getgrgid(status.st_gid)
+        owner = pwd.getpwuid(status.st_uid)
+        members = {pwd.getpwnam(name).pw_uid for name in group.gr_mem}
+    except KeyError:
+        return False
+    # A group does not list the users whose primary group it is: one with the name of a user is taken for that user's.
+    return group.gr_name == owner.pw_name and owner.pw_gid == status.st_gid and members <= users

@@ -1,0 +1,324 @@
+"""Builds images from the definition files in ``images/`` into a cache, or checks a ready image.
+
+    python3 checks/containercheck/job image --recipes images --architecture x86_64 --release trixie --mpi openmpi \\
+        --runtime apptainer --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars \\
+        --link image.sif hpcc
+    python3 checks/containercheck/job image ... --spack spack --target x86_64 \\
+        --spack-cache ~/.cache/containercheck/spacks --link image.sif hpcg
+    python3 checks/containercheck/job image --ready /shared/images/hpcc.sif --link image.sif
+
+makes ``image.sif`` a link to an image that is complete and intact, writes path, digest and size of the image, and the
+bytes of its files, beside the link (``image.json``), and prints its path. The key of an image is a digest of its
+definition file, of the files that this copies, of the image that it builds upon, of the release of Debian, the family
+of MPI and the architecture. An image is built under another name and gets its own by an atomic rename.
+
+Arguments of recipes (``{{ NAME }}``):
+
+    RELEASE, MIRROR  code name and mirror of Debian, for a recipe that builds upon no other
+    MPI              family of MPI
+    SIMD             instruction set with which GROMACS runs on every machine of the architecture
+    JARS             directory of pinned jars; the argument's default is their list
+    SPACK            archive of an environment of Spack (see spack_packing), which is installed for the target and
+                     counts in the key; the argument's default is the directory of the environment
+
+Others are given by ``--argument``, as in ``--argument KERNELS=AVX_512``. A label ``MPI`` says that a recipe is for one
+family only, a label ``RELEASE`` that it is for one release only. Recipes that use pip find this machine's settings of
+pip in ``/mnt/pip.conf``.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from containercheck.job import architectures, mpi, pins
+from containercheck.job.build import cache, downloads, image_files, machine, spack_packing
+from containercheck.job.build.cache import CacheError, UnsupportedError
+
+#: Directory in an image with pip's settings: one that every distribution has, because a bind needs an existing one.
+PIP_DIRECTORY = "/mnt"
+#: Beginning of the errors of this project's scripts about an environment of Spack.
+_ERROR = "error: the environment "
+#: Warning of debootstrap that it does not check signatures.
+_UNSIGNED = "Cannot check Release signature"
+#: Advice for a site, in messages.
+_INSTEAD = "name a ready image in the site's extras, images"
+
+
+class Recipe:
+    """A definition file in ``images/``.
+
+    :ivar name: name of the recipe.
+    :ivar text: text of the file.
+    :raises CacheError: there is no such file.
+    """
+
+    def __init__(self, recipes: Path, name: str) -> None:
+        """Read the file in the directory ``recipes``."""
+        self._recipes, self.name = recipes, name
+        try:
+            self.text = (recipes / f"{name}.def").read_text(encoding="utf-8")
+        except OSError as error:
+            raise CacheError(f"no definition file {recipes / name}.def: {error.strerror}") from None
+
+    def _default(self, argument: str) -> Optional[str]:
+        match = re.search(rf"^\s*{argument}=(\S+)", self.text, re.MULTILINE)
+        return match[1] if match else None
+
+    def _file(self, argument: str) -> Optional[Path]:
+        default = self._default(argument)
+        return self._recipes.parent / default if default else None
+
+    @property
+    def base(self) -> Optional[str]:
+        """Return the name of the recipe that this one builds upon, the default of ``BASE``; None for none."""
+        return self._default("BASE")
+
+    @property
+    def jars(self) -> Optional[Path]:
+        """Return the path of the list of jars, the default of ``JARS``; None for none."""
+        return self._file("JARS")
+
+    @property
+    def environment(self) -> Optional[Path]:
+        """Return the directory of the environment of Spack, the default of ``SPACK``; None for none."""
+        return self._file("SPACK")
+
+    @property
+    def is_bootstrapped(self) -> bool:
+        """Tell whether the recipe installs Debian from packages, by debootstrap."""
+        return re.search(r"^Bootstrap:\s*debootstrap\s*$", self.text, re.MULTILINE | re.IGNORECASE) is not None
+
+    def taken(self, arguments: Sequence[str]) -> List[str]:
+        """Return those of the arguments, each ``NAME=value``, that the recipe uses: the runtime refuses others."""
+        return [
+            argument
+            for argument in arguments
+            if re.search(r"\{\{\s*" + argument.partition("=")[0] + r"\s*\}\}", self.text)
+        ]
+
+    def copied_files(self) -> List[Path]:
+        """Return the files of the repository that the recipe copies, by ``%files`` or as its list of jars."""
+        section = re.search(r"^%files\s*\n(.*?)(?=^%|\Z)", self.text, re.MULTILINE | re.DOTALL)
+        lines = [line.strip() for line in section[1].splitlines()] if section else []
+        paths = [self._recipes.parent / line.split()[0] for line in lines if line and not line.startswith(("#", "{{"))]
+        return [*paths, *filter(None, [self.jars])]
+
+    def content(self) -> List[bytes]:
+        """Return the content of the files that the recipe copies.
+
+        :raises CacheError: one cannot be read.
+        """
+        contents = []
+        for path in self.copied_files():
+            try:
+                contents.append(path.read_bytes())
+            except OSError as error:
+                raise CacheError(f"{self.name}.def copies {path}: {error.strerror}") from None
+        return contents
+
+    def _label(self, name: str) -> Optional[str]:
+        match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S+)$", self.text, re.MULTILINE)
+        return match[1] if match else None
+
+    def require(self, architecture: str, release: str, family: str) -> None:
+        """Refuse a recipe that cannot give an image for this architecture, release and family.
+
+        :raises UnsupportedError: it is for another one.
+        :raises OSError: requirements that it copies cannot be read.
+        """
+        only_release, only_family = self._label("RELEASE"), self._label("MPI")
+        if only_release not in (None, release):
+            raise UnsupportedError(
+                f"no image: {self.name}.def is for {only_release} only, which has its software, and the image would be "
+                f"of {release}: {_INSTEAD}"
+            )
+        if only_family is not None and only_family != family:
+            titles = mpi.FAMILIES[only_family].title, mpi.FAMILIES[family].title
+            raise UnsupportedError(
+                f"no image: {self.name}.def is for {titles[0]} only, and the partition's MPI is {titles[1]}: {_INSTEAD}"
+            )
+        for path in self.copied_files():
+            problem = pins.not_for(self.name, path, architecture) if path.name == "requirements.txt" else None
+            if problem:
+                raise UnsupportedError(f"no image: {problem}")
+
+
+class Workshop(NamedTuple):
+    """Tools and directories for building images, and the machines that the images are for.
+
+    ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
+    apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` the family of their MPI,
+    ``mirror`` the mirror of Debian's packages, None for that of this machine's apt; ``builder`` is the version of the
+    runtime whose images are kept apart from those of other versions, empty where all share them; ``source`` is where
+    environments of Spack come from, None for recipes that install none; ``extra_arguments`` are for recipes that use
+    them.
+    """
+
+    recipes: Path
+    images: Path
+    jars: Path
+    runtime: str
+    architecture: str
+    release: str
+    family: str
+    mirror: Optional[str] = None
+    builder: str = ""
+    source: Optional[spack_packing.Source] = None
+    extra_arguments: Sequence[str] = ()
+
+
+class Image(image_files.ImageEntry):
+    """The image of a recipe."""
+
+    def __init__(self, workshop: Workshop, name: str) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: a file of the recipe is missing.
+        :raises UnsupportedError: the recipe installs an environment of Spack, and there is no Spack.
+        """
+        self.workshop, self.recipe = workshop, Recipe(workshop.recipes, name)
+        self.base = Image(workshop, self.recipe.base) if self.recipe.base else None
+        #: Environment of Spack that the recipe installs; None for a recipe that installs none.
+        self.environment = self._environment(self.recipe.environment) if self.recipe.environment else None
+        simd = f"SIMD={architectures.portable_kernels(workshop.architecture)}"
+        #: Arguments of the recipe; :meth:`prepare` adds those that have to be built first.
+        self.arguments = self.recipe.taken([f"MPI={workshop.family}", simd, *workshop.extra_arguments])
+        self.key: str = cache.key_of(
+            (workshop.architecture, workshop.release, image_files.COMPRESSION),
+            (self.arguments, self.recipe.text, self.recipe.content()),
+            self.environment.key if self.environment else "",
+            self.base.key if self.base else "",
+        )
+        words = (name, workshop.release, workshop.architecture, self.key, workshop.builder)
+        super().__init__(name, workshop.images / f"{'-'.join(filter(None, words))}.sif", workshop.architecture)
+
+    def _environment(self, directory: Path) -> spack_packing.Environment:
+        if self.workshop.source is None:
+            name = self.recipe.name
+            raise CacheError(f"{name}.def installs an environment of Spack: give --spack, --target and --spack-cache")
+        return self.workshop.source.environment(directory, self.workshop.architecture)
+
+    def prepare(self) -> None:
+        """Provide the image that the recipe builds upon, or a mirror, and its jars or its environment.
+
+        :raises CacheError: one of them cannot be provided.
+        :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
+        """
+        shop = self.workshop
+        self.recipe.require(shop.architecture, shop.release, shop.family)
+        if self.recipe.is_bootstrapped:
+            machine.require_keyring()
+        if self.base:
+            self.arguments.append(f"BASE={self.base.ensure()}")
+        else:
+            self.arguments += self.recipe.taken([f"RELEASE={shop.release}"])
+            if self.recipe.taken(["MIRROR"]):
+                self.arguments.append(f"MIRROR={shop.mirror or machine.mirror()}")
+        if self.recipe.jars:
+            jars = downloads.Jars(self.recipe.jars.parent.name, self.recipe.jars, shop.jars)
+            self.arguments.append(f"JARS={jars.ensure()}")
+        if self.environment:
+            self.environment.ensure()
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Run the runtime's build command.
+
+        :raises CacheError: the command fails.
+        """
+        built, runtime = work / "image.sif", self.workshop.runtime
+        options, arguments = ["--fakeroot", *image_files.compression_options(runtime)], list(self.arguments)
+        if self.environment:
+            archive = work / "environment.tar"
+            spack_packing.pack(self.environment, archive)
+            arguments.append(f"SPACK={archive}")
+        for argument in arguments:
+            options += ["--build-arg", argument]
+        if f"{PIP_DIRECTORY}/pip.conf" in self.recipe.text:
+            options += ["--bind", f"{machine.copy_pip_settings(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
+        # Paths in %files of a recipe are relative to the repository.
+        self.run(
+            [[runtime, "build", *options, str(built), str(self.workshop.recipes / f"{self.name}.def")]],
+            cwd=self.workshop.recipes.parent,
+            env={**os.environ, **image_files.build_environment(runtime, work)},
+        )
+        if any(_UNSIGNED in line for line in self.lines()):
+            raise CacheError(self.failed("its packages' signatures were not checked"))
+        installed = {"spack": self.environment.facts()} if self.environment else {}
+        return built, {**self.content_of(built), **image_files.content_of_image(runtime, built), **installed}
+
+    def last_words(self) -> str:
+        """Return the recipe's own error about its environment, if there is one; else the last error."""
+        errors = (line[len("error: ") :] for line in self.lines() if line.startswith(_ERROR))
+        return next(errors, None) or super().last_words()
+
+    def facts(self) -> Dict[str, Any]:
+        """Return path, digest, sizes and recipe of the image, for the provenance of a check; it must be in the cache.
+
+        :raises CacheError: the image has been removed.
+        """
+        shop, record = self.workshop, self.read_record()
+        installed = {"spack": record["spack"]} if self.environment else {}
+        arguments = {"arguments": list(shop.extra_arguments)} if shop.extra_arguments else {}
+        recipe = {"recipe": self.name, "release": shop.release, "mpi": shop.family}
+        return {**super().facts(), **image_files.known_content(record), **recipe, **arguments, **installed}
+
+
+def main() -> None:
+    """Print the path of the image, or one error; the exit status ``contract.UNSUPPORTED`` means that a check skips."""
+    parser = cache.parser(__doc__, required=["link"])
+    image = parser.add_mutually_exclusive_group(required=True)
+    image.add_argument("--ready", type=Path, help="use this image, a file or a directory, for --architecture if given")
+    image.add_argument("name", nargs="?", help="build the image of this recipe")
+    recipe = parser.add_argument_group("for the image of a recipe")
+    recipe.add_argument("--recipes", type=Path, help="directory of the definition files")
+    recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with")
+    recipe.add_argument("--runtime", help="command of the runtime that builds the image")
+    recipe.add_argument("--release", help="code name of the image's Debian")
+    recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI")
+    recipe.add_argument("--own", action="store_true", help="use no image that another version of the runtime built")
+    recipe.add_argument("--argument", action="append", default=[], help="NAME=value, for recipes that use it")
+    recipe.add_argument("--mirror", help="Debian mirror; by default that of this machine's apt")
+    recipe.add_argument("--spack", help="command of Spack, for a recipe that installs an environment")
+    recipe.add_argument("--spack-site", type=Path, help="the site's file, which the environment includes")
+    recipe.add_argument("--spack-cache", type=Path, help="directory of the environments, and of their tree")
+    recipe.add_argument("--target", help="processor that the environment is compiled for, one of archspec's names")
+    recipe.add_argument("--environment", type=Path, help="directory of an environment that replaces the recipe's")
+    arguments = parser.parse_args()
+    needed = ("recipes", "cache", "jar_cache", "runtime", "architecture", "release", "mpi")
+    missing = [f"--{name.replace('_', '-')}" for name in needed if getattr(arguments, name) is None]
+    if arguments.name and missing:
+        parser.error(f"the image of a recipe needs {', '.join(missing)}")
+
+    def get() -> Dict[str, Any]:
+        if arguments.ready:
+            return image_files.ready(arguments.ready, arguments.architecture)
+        source = None
+        if arguments.spack and arguments.target and arguments.spack_cache:
+            source = spack_packing.Source(
+                arguments.spack,
+                arguments.spack_site,
+                arguments.target,
+                arguments.spack_cache.resolve(),
+                arguments.environment,
+            )
+        workshop = Workshop(
+            arguments.recipes.resolve(),
+            arguments.cache,
+            arguments.jar_cache.resolve(),
+            arguments.runtime,
+            arguments.architecture,
+            arguments.release,
+            arguments.mpi,
+            arguments.mirror,
+            re.sub(r"[^\w.]+", "-", image_files.version_of(arguments.runtime)) if arguments.own else "",
+            source,
+            arguments.argument,
+        )
+        entry = Image(workshop, arguments.name)
+        entry.ensure()
+        return entry.facts()
+
+    image_files.deliver(get, arguments.link)

@@ -1,0 +1,329 @@
+"""Converts an image file for runtimes that run OCI images or directories: one recipe, and an image for each runtime.
+
+    python3 checks/containercheck/job convert --source image.sif --builder apptainer --runtime podman \\
+        --cache ~/.cache/containercheck/images --link image.oci
+    python3 checks/containercheck/job convert --load image.oci --runtime podman
+
+The first makes ``image.oci`` a link to an archive of the same files and variables, reads it into the storage of the
+runtime on this machine, and writes name, digests and sizes of both images beside the link (``image.json``). For a
+runtime of directories it makes a link to a directory. The second reads the archive into the storage of this node,
+unless that has it. Neither needs root: all files of an archive belong to root, as in most images.
+
+The variables are those of the image's environment as its own runtime sets it, for Charliecloud in ``/ch/environment``
+(ch-run(1), "--set-env"), for Enroot in ``/etc/environment`` (image-format.md).
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any, Dict, Sequence, Tuple, Type
+
+from containercheck.job import architectures, container_runtimes, contract, texts
+from containercheck.job.build import cache, file_trees, image_files
+from containercheck.job.build.cache import CacheError
+from containercheck.job.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime, Storage
+
+#: Directories that binds and runtimes need, of those that an archive of an image lacks.
+MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host", "etc", "ch")
+#: Files that ch-run replaces by its own.
+REPLACED = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")
+#: File with the variables of an image that is a directory.
+ENVIRONMENT = "ch/environment"
+#: Search path of an image that sets none.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Variables that a runtime sets in every container, besides those that begin like its settings.
+_OF_THE_RUNTIME = re.compile(r"(PROMPT_COMMAND|PS1|PWD|OLDPWD|HOME|USER|TERM|LANG|SHLVL|_)$")
+_PREFIXES = tuple({runtime.settings for runtime in RUNTIMES if runtime.settings})
+#: Directory that Apptainer adds to the LD_LIBRARY_PATH of every container.
+_LIBRARIES = f"/{container_runtimes.METADATA}/libs"
+#: Seconds that a step of a conversion may take, and that a container or a storage may take for an answer.
+LIMIT, PATIENCE = 3600.0, 300.0
+#: Number of the way in which images are converted: before 3, they had setuid programs of root.
+FORMAT = 4
+
+
+def variables_of(output: str) -> Dict[str, str]:
+    """Return the variables that an image sets, from the output of ``env -0`` in a container with a clean environment.
+
+    >>> variables_of("PS1=$\\0PATH=/opt/bin:/bin\\0LD_LIBRARY_PATH=/.singularity.d/libs\\0APPTAINER_NAME=x.sif")
+    {'PATH': '/opt/bin:/bin'}
+    """
+    variables = {"PATH": PATH}
+    for entry in output.split("\0"):
+        name, _, value = entry.partition("=")
+        if not name or _OF_THE_RUNTIME.match(name) or name.startswith(_PREFIXES):
+            continue
+        if name == "LD_LIBRARY_PATH":
+            value = ":".join(directory for directory in value.split(":") if directory not in ("", _LIBRARIES))
+        if value:
+            variables[name] = value
+    return variables
+
+
+class Converted(image_files.ImageEntry):
+    """An image that was converted from a file.
+
+    :param source: the file.
+    :param facts: its facts, of which ``sha256`` counts.
+    :param directory: of the cache.
+    :param builder: command of a runtime that runs the file.
+    """
+
+    doing, done = "converting to", "converted"
+    #: Suffix of the entry.
+    suffix = ""
+
+    def __init__(self, source: Path, facts: Dict[str, Any], directory: Path, builder: str) -> None:
+        """Determine the path in the cache."""
+        name = re.sub(r"[^a-z0-9.-]", "-", source.name.split(".")[0].split("-")[0].lower()) or "image"
+        super().__init__(name, directory / f"{name}-{facts['sha256'][:12]}-{FORMAT}{self.suffix}")
+        self.source, self.source_facts, self._builder = source, facts, builder
+
+    def variables(self) -> Dict[str, str]:
+        """Return the variables that the image sets.
+
+        :raises CacheError: no container of it starts.
+        """
+        words = [*image_files.inside(self._builder), "--cleanenv", "--no-home", str(self.source), "env", "-0"]
+        try:
+            output = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=PATIENCE
+            ).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CacheError(f"the image {self.source} cannot be converted: {error}") from None
+        return variables_of(os.fsdecode(output))
+
+    def archive(self, path: Path) -> Dict[str, Any]:
+        """Write the files of the image into an archive, and return their bytes as a part of the record.
+
+        :raises CacheError: they cannot be read.
+        """
+        script = 'out=$1; shift; exec "$@" >"$out"'
+        words = ["sh", "-c", script, "sh", str(path), *image_files.archiving(self._builder, self.source)]
+        self.run([words], timeout=LIMIT)
+        with path.open("rb") as stream:
+            return {contract.CONTENT_BYTES: image_files.bytes_of_archive(stream)}
+
+    def unpack(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file, with its variables, and return the directory and the bytes of its files.
+
+        :raises CacheError: it cannot be read.
+        """
+        archive, tree = work / "files.tar", work / "tree"
+        content = self.archive(archive)
+        tree.mkdir()
+        # As root, tar would give the files of all modes, also setuid.
+        unpack = ["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]
+        self.run([unpack], timeout=LIMIT)
+        for name in MOUNT_POINTS:
+            (tree / name).mkdir(exist_ok=True)
+        for path in (tree / name for name in REPLACED):
+            if not os.path.lexists(str(path)):
+                path.touch()
+        lines = (f"{name}={value}\n" for name, value in sorted(self.variables().items()) if "\n" not in value)
+        (tree / ENVIRONMENT).write_text("".join(lines))
+        return tree, content
+
+    def facts(self) -> Dict[str, Any]:
+        """Return the facts of the image and of its source, for the provenance of a check.
+
+        :raises CacheError: the image has been removed.
+        """
+        source = {name: self.source_facts[name] for name in ("path", "sha256", "bytes")}
+        names = ("recipe", "release", "mpi")
+        recipe = {name: self.source_facts[name] for name in names if name in self.source_facts}
+        return {**recipe, **image_files.known_content(self.read_record()), **super().facts(), "source": source}
+
+
+class Tree(Converted):
+    """An image that is a directory; its size is that of its files."""
+
+    suffix = ".tree"
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file.
+
+        :raises CacheError: it cannot be read.
+        """
+        tree, _ = self.unpack(work)
+        return tree, self.content_of(tree)
+
+
+class SquashFs(Converted):
+    """An image that is a file with a SquashFS file system, with its variables where Enroot looks for them."""
+
+    suffix = ".sqsh"
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file and pack it again.
+
+        :raises CacheError: it cannot be read.
+        :raises UnsupportedError: mksquashfs is not on the PATH.
+        """
+        tree, content = self.unpack(work)
+        (tree / "etc" / "environment").write_text((tree / ENVIRONMENT).read_text())
+        built = work / f"image{self.suffix}"
+        pack = ["mksquashfs", str(tree), str(built), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]
+        self.run([pack], timeout=LIMIT)
+        return built, {**self.content_of(built), **content}
+
+
+class Archive(Converted):
+    """An image as ``docker save`` writes it, which all engines read (moby, image/spec/spec.md)."""
+
+    suffix = ".engine.tar"
+
+    @property
+    def image_name(self) -> str:
+        """Return the name of the image in the storage of a runtime."""
+        return f"localhost/containercheck/{self.name}:{self.source_facts['sha256'][:12]}"
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Make an image of one layer, with its variables; its identifier is the digest of its configuration.
+
+        :raises CacheError: the file cannot be read.
+        """
+        layer, built = work / "layer.tar", work / "image.tar"
+        content = self.archive(layer)
+        architecture = image_files.read_architecture(self.source) or platform.machine()
+        configuration = {
+            "architecture": architectures.engine_name(architecture),
+            "os": "linux",
+            "config": {
+                "Env": [f"{name}={value}" for name, value in sorted(self.variables().items())],
+                "WorkingDir": "/",
+            },
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{file_trees.digest_of(layer)}"]},
+        }
+        text = json.dumps(configuration, sort_keys=True).encode()
+        identifier = hashlib.sha256(text).hexdigest()
+        manifest = [{"Config": f"{identifier}.json", "RepoTags": [self.image_name], "Layers": [layer.name]}]
+        with tarfile.open(str(built), "w", format=tarfile.GNU_FORMAT) as archive, layer.open("rb") as stream:
+            for name, data in ((f"{identifier}.json", text), ("manifest.json", json.dumps(manifest).encode())):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+            entry = tarfile.TarInfo(layer.name)
+            entry.size = layer.stat().st_size
+            archive.addfile(entry, stream)
+        return built, {**self.content_of(built), **content, "id": identifier}
+
+    def facts(self) -> Dict[str, Any]:
+        """Return the facts of the image, with its name in the storage of a runtime, and there its identifier."""
+        return {**super().facts(), "path": self.image_name, "id": self.read_record()["id"], "archive": str(self.path)}
+
+
+def kind_for(runtime: Runtime) -> Type[Converted]:
+    """Return the kind of image that a runtime needs.
+
+    :raises CacheError: the runtime runs image files.
+    """
+    kinds: Dict[str, Type[Converted]] = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
+    if runtime.form not in kinds:
+        raise CacheError(f"{runtime.command} runs image files as they are")
+    return kinds[runtime.form]
+
+
+def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
+    """Read an archive into the storage of a runtime, unless it has the image.
+
+    :param command: the runtime as it is typed; by default its usual command.
+    :raises CacheError: the runtime does not take it.
+    """
+    storage, name = runtime.storage, facts["path"]
+    if storage is None or not storage.load:
+        raise CacheError(
+            f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it there"
+        )
+    typed = command or storage.look[0]
+    if _has(storage, typed, facts):
+        return
+    values = {"archive": facts["archive"], "name": name, "reference": name[len(storage.loaded) :]}
+    output, status = "", 0
+    for words in filter(None, (storage.load, storage.finish)):
+        call = [typed, *(word.format(**values) for word in words[1:])]
+        try:
+            status, printed = _call(call, LIMIT)
+        except OSError as error:
+            raise CacheError(f"{name} cannot be loaded: {call[0]}: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise CacheError(f"{name} cannot be loaded: {call[0]} was not done after {LIMIT:g} s") from None
+        output += printed
+        if status != 0:
+            break
+    if status != 0 or not _has(storage, typed, facts):
+        reason = next((line for line in reversed(output.split("\n")) if line.strip()), "it printed nothing")
+        raise CacheError(f"{runtime.command} does not load {name} on {os.uname().nodename}: {reason}")
+
+
+def _has(storage: Storage, command: str, facts: Dict[str, Any]) -> bool:
+    """Tell whether a storage has an image of this library: if it lists its images, by name and tag.
+
+    The tag is the beginning of the digest of the file that it was made from.
+    """
+    words = (command, *storage.look[1:], *(() if storage.lists_digests else (facts["path"],)))
+    try:
+        status, output = _call(words, PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    if status != 0:
+        return False
+    if not storage.lists_digests:
+        return output.strip().rpartition(":")[2] == facts["id"]
+    name, _, tag = facts["path"].rpartition(":")
+    return any(line.split()[:2] == [name, tag] for line in output.splitlines())
+
+
+def _call(words: Sequence[str], limit: float) -> Tuple[int, str]:
+    """Return exit status and output of a command."""
+    process = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit
+    )
+    return process.returncode, os.fsdecode(process.stdout)
+
+
+def main() -> None:
+    """Print the image, or one error."""
+    parser = cache.parser(__doc__, required=[])
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--source", type=Path, help="link to the image file, with its record beside it")
+    kind.add_argument("--load", type=Path, help="link to an archive, with its record beside it")
+    parser.add_argument("--runtime", required=True, help="command of the runtime that the image is for")
+    parser.add_argument("--way", default="", help="how the runtime is to run the image, where it has several ways")
+    parser.add_argument("--command", default="", help="the runtime as it is typed, if that is not its usual command")
+    parser.add_argument("--builder", help="command of a runtime that runs the image file")
+    parser.add_argument("--no-load", action="store_true", help="load it into no storage: each node does that")
+    arguments = parser.parse_args()
+    runtime = container_runtimes.by_command(arguments.runtime).in_way(arguments.way)
+    if arguments.load:
+        try:
+            load(runtime, json.loads(arguments.load.with_suffix(".json").read_text()), arguments.command)
+        except (CacheError, OSError, ValueError, KeyError) as error:
+            Path(contract.UNPREPARED).touch()
+            sys.exit(f"error: {texts.sanitized(str(error))}")
+        return
+    if not (arguments.builder and arguments.cache and arguments.link):
+        parser.error("a conversion needs --builder, --cache and --link")
+
+    def get() -> Dict[str, Any]:
+        facts = json.loads(arguments.source.with_suffix(".json").read_text())
+        entry = kind_for(runtime)(arguments.source.resolve(), facts, arguments.cache, arguments.builder)
+        entry.ensure()
+        converted = entry.facts()
+        if runtime.storage:
+            converted["path"] = runtime.storage.loaded_name(converted["path"])
+            if not arguments.no_load:
+                load(runtime, converted, arguments.command)
+            Path(contract.image_name_file(str(arguments.link))).write_text(converted["path"] + "\n")
+        return converted
+
+    image_files.deliver(get, arguments.link)

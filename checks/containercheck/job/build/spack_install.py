@@ -1,0 +1,305 @@
+"""Installs an environment of Spack into a cache.
+
+    python3 checks/containercheck/job spack --environment spack-envs/hpcg --site /site/spack.yaml \\
+        --target skylake_avx512 --architecture x86_64 --cache ~/.cache/containercheck/spacks --link spack hpcg
+
+makes ``spack`` a link to the installed environment, and prints its path. Beside its ``spack.yaml`` lie the two files
+that this includes: ``site.yaml``, the site's (its compilers and its MPI as externals, its mirrors, build caches and
+upstreams), and ``partition.yaml``, which this program writes: the target that everything is compiled for, and the tree
+that all environments of the cache are installed into. The programs are in ``.spack-env/view/bin``.
+
+The key is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
+counts at the time of concretisation.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from containercheck.job import contract
+from containercheck.job.build import cache, file_trees
+from containercheck.job.build.cache import CacheError, UnsupportedError
+
+#: Names of the environment's own file, of its lock file, and of the files that it includes.
+NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
+#: File in the prefix of each package that Spack installed.
+_RECEIPT = Path(".spack", "spec.json")
+#: Beginnings of a line of Spack's output that say nothing.
+_NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
+#: Lines that Spack quotes from a build's output (its older installer with line numbers); last line of an exception of
+#: Spack's, such as for a source that cannot be fetched; errors of Spack itself.
+_QUOTED = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)")
+_EXCEPTION = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
+_ERROR = re.compile(r"^(?:==> )?Error: (.*)")
+#: Parts of lines that say more than the first error does, the most informative one first.
+_TELLING = (
+    "is not compatible with this machine",
+    "contains unknown targets",
+    "No version exists that satisfies",
+    "does not exist",
+    "Timed out waiting for a",
+)
+#: Types of dependencies that a program needs at run time.
+_RUN_TIME = {"link", "run"}
+
+
+class Parts(NamedTuple):
+    """The files of an environment, and how Spack installs it.
+
+    ``directory`` has the environment's file and its own packages, if any; ``site`` is the site's file, if it has one;
+    ``target`` is archspec's name of the processor that is compiled for, and ``command`` the command of Spack.
+    """
+
+    directory: Path
+    site: Optional[Path]
+    target: str
+    command: str
+
+    def texts(self, tree: Path) -> Dict[str, str]:
+        """Return the contents of the environment's files, by name.
+
+        :param tree: directory that Spack installs into.
+        :raises CacheError: a file cannot be read.
+        """
+        files = sorted(path for path in self.directory.rglob("*") if path.is_file() and path.name != LOCK)
+        paths = {str(path.relative_to(self.directory)): path for path in files if path.suffix != ".pyc"}
+        paths[NAME] = self.directory / NAME
+        if self.site:
+            paths[SITE] = self.site
+        # JSON is YAML too, and quotes any path. The site's file is included first, and so takes precedence.
+        defaults = {
+            "config": {"install_tree": {"root": str(tree)}},
+            "packages": {"all": {"require": [f"target={self.target}"]}},
+        }
+        texts = {SITE: "config: {}\n", PARTITION: json.dumps(defaults, indent=1) + "\n"}
+        for name, path in paths.items():
+            try:
+                texts[name] = path.read_text()
+            except OSError as error:
+                raise CacheError(f"no software: Spack's file {path} cannot be read: {error.strerror}") from None
+        return texts
+
+
+class Environment(cache.Entry):
+    """An installed environment, with its lock file.
+
+    :param directory: directory of the cache.
+    :param packed: whether the environment is for an image, which has no libraries of the site's own.
+    """
+
+    kind, setting = "cache of Spack's environments", "spack_cache"
+    doing, done, broken = "installing", "installed", "not complete"
+
+    def __init__(self, name: str, parts: Parts, directory: Path, architecture: str, packed: bool = False) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: a file cannot be read, or Spack does not run.
+        :raises UnsupportedError: there is no Spack.
+        """
+        super().__init__(name, directory / name, architecture)
+        self.parts, self._packed = parts, packed
+        self.move(directory)
+
+    def move(self, directory: Path) -> None:
+        """Use another cache, whose tree gives the environment another key."""
+        self.texts = self.parts.texts(directory / "tree")
+        self.key = cache.key_of(sorted(self.texts.items()), cache.version_of("Spack", self.parts.command, self.name))
+        self.path = directory / f"{self.name}-{self.parts.target}-{self.key}"
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether all installed packages are still there, which Spack does not check."""
+        receipts = [Path(prefix) / _RECEIPT for prefix in record["prefixes"]]
+        # Packages that the site has installed elsewhere, for its users to build upon, are not checked.
+        file_trees.require_all(self.path.parent, receipts)
+        return self.path.is_dir() and all(receipt.is_file() for receipt in receipts)
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Concretise and install the environment at its final path, because the view has that path in it.
+
+        :raises CacheError: Spack fails, or chooses another processor.
+        """
+        self.path.mkdir()
+        self.concretise()
+        if self._packed:
+            # Before it is installed, which may take hours.
+            self.refuse_outside()
+        install = self._spack("install", "--only-concrete", "--fail-fast")
+        self.run([install], env=_environment())
+        if not all((Path(prefix) / _RECEIPT).is_file() for prefix in self.prefixes().values()):
+            # Until a reindex, Spack takes packages that were removed, by hand or by cleaning, for installed; and it
+            # never adds them to an existing view again.
+            file_trees.remove(self.path / contract.SPACK_VIEW)
+            self.run([self._spack("reindex"), install], env=_environment())
+        prefixes = sorted(self.prefixes().values())
+        return self.path, {"bytes": sum(file_trees.size_of(Path(path)) for path in prefixes), "prefixes": prefixes}
+
+    def concretise(self) -> None:
+        """Write the environment's files and its lock file: each package with version, options and dependencies.
+
+        :raises CacheError: Spack fails, or chooses another processor.
+        """
+        for name, text in self.texts.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_text(text)
+        self.run([self._spack("concretize")], env=_environment())
+        for package in roots(self.locked()).values():
+            # Generic processors are names, those of a vendor dictionaries.
+            target = package["arch"]["target"]
+            target = target if isinstance(target, str) else target["name"]
+            # A package's own 'require' replaces the one for all packages.
+            if target != self.parts.target:
+                reason = f"{package['name']} would be for {target}, not {self.parts.target}"
+                advice = "write 'prefer' where the site's Spack file has 'require' for it"
+                raise CacheError(self.failed(f"{reason}: {advice}"))
+
+    def facts(self) -> Dict[str, Any]:
+        """Return the packages that the environment names, with version and hash, the target, and the lock's SHA-256.
+
+        :raises CacheError: the environment has been removed.
+        """
+        packages = roots(self.locked()).items()
+        specs = sorted(f"{package['name']}@{package['version']}/{digest[:7]}" for digest, package in packages)
+        return {"specs": specs, "target": self.parts.target, "lock": file_trees.digest_of(self.path / LOCK)}
+
+    def prefixes(self) -> Dict[str, str]:
+        """Return the prefixes of the packages, by their hashes, without external packages.
+
+        :raises CacheError: Spack fails.
+        """
+        packages = self.locked()["concrete_specs"].items()
+        installed = {digest for digest, package in packages if "external" not in package}
+        process = subprocess.run(
+            self._spack("find", "--format", "{hash} {prefix}"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+        )
+        if process.returncode != 0:
+            raise CacheError(self.failed(process.stderr.decode(errors="replace").strip()))
+        lines = (line.strip().partition(" ") for line in process.stdout.decode(errors="replace").splitlines())
+        return {digest: prefix for digest, _, prefix in lines if digest in installed}
+
+    def locked(self) -> Dict[str, Any]:
+        """Return the content of the environment's lock file.
+
+        :raises CacheError: the file cannot be read.
+        """
+        try:
+            return dict(json.loads((self.path / LOCK).read_text()))
+        except (OSError, ValueError) as error:
+            raise CacheError(f"{self.path / LOCK} cannot be read: {error}") from None
+
+    def refuse_outside(self) -> None:
+        """Refuse an environment that needs libraries of the site's own.
+
+        :raises CacheError: it needs such libraries.
+        """
+        libraries = ", ".join(f"{name} ({path})" for name, path in outside(self.locked()).items())
+        if libraries:
+            raise CacheError(
+                f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
+                "leave it to Spack, or name a ready image in the site's extras, images"
+            )
+
+    def _spack(self, *words: str) -> List[str]:
+        return [self.parts.command, "--color=never", "--env-dir", str(self.path), *words]
+
+    def last_words(self) -> str:
+        """Return the line of Spack's output that says what is wrong."""
+        lines = self.lines()
+        for text in _TELLING:
+            for number, line in enumerate(lines):
+                if text in line:
+                    following = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
+                    return f"{_NOISE.sub('', line).strip()} {following}".strip()
+        quoted, exceptions, errors = (
+            [match.group(1).strip() for match in map(pattern.match, lines) if match]
+            for pattern in (_QUOTED, _EXCEPTION, _ERROR)
+        )
+        build_errors = [line for line in quoted if re.search(r"\berror\b", line, re.IGNORECASE)]
+        candidates = build_errors[:1] or quoted[-1:] or exceptions[-1:] or errors[:1]
+        return candidates[0] if candidates else super().last_words()
+
+
+def roots(locked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """Return the packages that the environment of a lock file names, by their hashes."""
+    return {root["hash"]: locked["concrete_specs"][root["hash"]] for root in locked["roots"]}
+
+
+def needed(locked: Dict[str, Any]) -> List[str]:
+    """Return the hashes of the packages that an environment needs at run time, without external packages and MPI."""
+    packages = locked["concrete_specs"]
+    return sorted(digest for digest in _needed_at_run_time(locked) if "external" not in packages[digest])
+
+
+def outside(locked: Dict[str, Any]) -> Dict[str, str]:
+    """Return the directories of the external libraries that an environment needs at run time, by package.
+
+    MPI and the libraries of the operating system are not among them.
+    """
+    needs = _needed_at_run_time(locked).items()
+    libraries = (locked["concrete_specs"][digest] for digest, types in needs if "link" in types)
+    directories = {library["name"]: library["external"]["path"] for library in libraries if "external" in library}
+    return {name: path for name, path in sorted(directories.items()) if path.rstrip("/") not in ("", "/usr")}
+
+
+def _needed_at_run_time(locked: Dict[str, Any]) -> Dict[str, Set[str]]:
+    """Return the hashes of the packages that an environment needs at run time, each with the types of its dependence.
+
+    The dependencies of external packages are left out.
+    """
+    needs: Dict[str, Set[str]] = {digest: set() for digest in roots(locked)}
+    todo = list(needs)
+    while todo:
+        package = locked["concrete_specs"][todo.pop()]
+        if "external" in package:
+            continue
+        for edge in package.get("dependencies", []):
+            # Before Spack 0.21 an edge has its types only.
+            parameters = edge.get("parameters", {"deptypes": edge.get("type", [])})
+            types = _RUN_TIME & set(parameters["deptypes"])
+            if not types or "mpi" in parameters.get("virtuals", []):
+                continue
+            if edge["hash"] not in needs:
+                todo.append(edge["hash"])
+            needs.setdefault(edge["hash"], set()).update(types)
+    return needs
+
+
+def _environment() -> Dict[str, str]:
+    # The output is searched for English messages. For a package that needs a licence file, Spack opens an editor, and
+    # waits until it is closed.
+    return {**os.environ, "LC_ALL": "C", "VISUAL": "true"}
+
+
+def main() -> None:
+    """Print the path of the environment, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
+    parser = cache.parser(__doc__)
+    parser.add_argument("--environment", type=Path, required=True, help="directory with its spack.yaml")
+    parser.add_argument("--spack", default="spack", help="command of Spack (%(default)s)")
+    parser.add_argument("--site", type=Path, help="the site's file, which the environment includes")
+    parser.add_argument("--target", required=True, help="processor that is compiled for, one of archspec's names")
+    parser.add_argument("--program", help="program that the view must have")
+    parser.add_argument("name", help="name of the environment")
+    arguments = parser.parse_args()
+
+    def get() -> Path:
+        parts = Parts(arguments.environment.resolve(), arguments.site, arguments.target, arguments.spack)
+        environment = Environment(arguments.name, parts, arguments.cache, arguments.architecture)
+        environment.ensure()
+        if arguments.program and not (environment.path / contract.SPACK_VIEW / arguments.program).is_file():
+            raise UnsupportedError(
+                f"no software: the environment {arguments.name} does not build {arguments.program}: see the specs in "
+                f"{arguments.environment / NAME}"
+            )
+        # Of a program this is contract.SPACK_RECORD; a library that is loaded into it has a link of its own.
+        record = arguments.link.parent / f"{arguments.link.name}.json"
+        record.write_text(json.dumps(environment.facts()))
+        return environment.path
+
+    cache.deliver(get, arguments.link)

@@ -1,0 +1,360 @@
+"""Confirm what failed, and try what may be its cause, in the job that found it (standard library only, Python 3.6).
+
+Where a metric failed, fresh rounds run the sides that are compared and, beside them, the container with each of the
+likeliest differences taken away (a *remedy*), in random order. The fresh rounds alone decide whether the failure
+stands: it does where they fail too, or where they are too few to say otherwise; it does not where they pass, or where
+at least :data:`FEWEST` lie within what is accepted. A difference is the proven cause where the container is slow
+without its remedy and as fast as bare with it, in the same rounds.
+
+Where runs of a container ended or hung, and none of what it is compared with, the container runs once more beside each
+remedy, the likeliest first, until one ends well :data:`ENDING_WELL` times. Where its ranks do not even start
+(start_ranks.py), these runs are starts of the ranks.
+
+This takes as long as the rounds took, or up to four times as long within what they were allowed to take.
+"""
+
+import argparse
+import collections
+import contextlib
+import math
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from containercheck.job import contract, observation, processes, start_ranks
+from containercheck.job.build import file_trees
+from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
+from containercheck.job.explaining import Endings, Explaining, Tried
+from containercheck.job.launch import Launch
+from containercheck.job.outputs.evaluation import Evaluation, Place
+from containercheck.job.outputs.experiments import Remedy
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.run_results import HANG, RANKS, STATUS
+from containercheck.job.runner import Runner
+from containercheck.job.start_ranks import NotStarted
+from containercheck.job.stats.pairs import FAIL, PASS
+from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
+
+#: Least seconds of a confirmation, and how much longer than the rounds it may take within what they were allowed.
+LEAST, LONGER = 20.0, 4.0
+#: Fewest fresh rounds that can speak against a failure without passing.
+FEWEST = 3
+#: Part by which a run may take longer than the one before: one that has no time for that is not begun.
+SPARE = 0.2
+#: Seconds that any run of a remedy may take, where these are left; and longest one, as a multiple of the container's.
+LEAST_LIMIT, SLOWEST = 5.0, 3.0
+#: Most seconds that the unpacking of an image may take, and starts of ranks in a job without rounds.
+PATIENCE = 300.0
+#: Most remedies of ranks that do not start: their starts take seconds.
+MOST_OF_START = 9
+
+
+class Confirmation:
+    """The second phase of a job.
+
+    :param arguments: of the command line (rounds.py).
+    :param facts: of the job.
+    :param runner: runs the sides, and keeps the record.
+    :param rounds: the first phase.
+    :param not_started: by side, the reason why its ranks do not start.
+    :ivar confirmed: by side and metric that failed.
+    :ivar tried: remedies that ran, with their causes.
+    :ivar seconds: that it took.
+    """
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        facts: Facts,
+        runner: Runner,
+        rounds: Any,
+        not_started: Mapping[str, NotStarted],
+    ) -> None:
+        """Nothing is run yet."""
+        self._arguments, self._facts, self._runner, self._rounds = arguments, facts, runner, rounds
+        self._not_started = not_started
+        # By side and remedy, whether its ranks came up in each of their starts, and the seconds of the last one.
+        self._starts: Dict[str, List[bool]] = {name: [False] for name in not_started}
+        self._seconds_of_start = {name: error.seconds for name, error in not_started.items()}
+        self._explaining = Explaining(facts, runner.record["runs"])
+        self._fresh: Optional[Evaluation] = None
+        self._first: Dict[Place, Tuple[int, int]] = {}
+        self.tried: List[Tried] = []
+        self._began = self._budget = self._longest = self._took = 0.0
+        self._number, self._why = 0, "the job was ended"
+
+    @property
+    def _evaluation(self) -> Evaluation:
+        evaluation: Evaluation = self._rounds.evaluation
+        return evaluation
+
+    def run(self, number: int) -> None:
+        """Confirm and try, where anything failed that can be.
+
+        :param number: of the last round.
+        """
+        self._number = number
+        took, allowed = self._rounds.seconds, self._arguments.seconds or math.inf
+        wanted = max(LEAST, took, min(allowed, LONGER * took)) if number else PATIENCE
+        self._budget = min(wanted, self._facts.deadline - self._runner.seconds)
+        self._began = time.monotonic()
+        failed = [place for place, pairs in self._evaluation.pairs.items() if pairs.verdict == FAIL]
+        ended = self._ended_in_container()
+        # Those of a side that the others are run without are its own.
+        problems = [problem for problem in self._evaluation.problems if problem.side not in self._evaluation.lost]
+        try:
+            for name in self._not_started:
+                self._try_start(name)
+            if ended:
+                self._try_remedies(ended, self._explaining.ending(ended), self._facts.remedies, self._ends_well)
+            if failed and not problems and not self._evaluation.emulated:
+                self._first = {place: self._counts(place) for place in failed}
+                self._confirm(failed)
+        finally:
+            self._took = self.seconds
+
+    @staticmethod
+    def clean_up() -> None:
+        """Remove the images that were unpacked for remedies."""
+        for path in Path().glob(f"{contract.UNPACKED}.remedy*"):
+            # Images have directories that nobody may write to.
+            with contextlib.suppress(OSError):
+                file_trees.remove(path)
+
+    @property
+    def notes(self) -> List[str]:
+        """What was wrong with fresh runs of the sides, and which starts of ranks fail by chance; a line each."""
+        problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
+        chance = [name for name, came_up in self._starts.items() if name in self._not_started and any(came_up)]
+        labels = [side.label for side in self._facts.sides if side.name in chance]
+        return [
+            *(f"while this was confirmed, {problem}" for problem in problems),
+            *(
+                f"{label}: started again in the same way, its ranks came up: the start fails at times"
+                for label in labels
+            ),
+        ]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that it took, or takes so far."""
+        return self._took or (time.monotonic() - self._began if self._began else 0.0)
+
+    @property
+    def confirmed(self) -> Dict[Place, Confirmed]:
+        """What fresh rounds said, by side and metric that failed; failures stand where there are none.
+
+        A job that was ended before has none, and a metric that failed in the fresh rounds has no others.
+        """
+        if self._evaluation.emulated:
+            return {}
+        failed = [place for place, pairs in self._evaluation.pairs.items() if pairs.verdict == FAIL]
+        return {place: self._said_of(place) for place in failed}
+
+    def explain(self) -> Tuple[List[Dict[str, Any]], str]:
+        """Return what can explain what failed, with what remedies showed, and where the time of the worst went."""
+        badly = collections.Counter(side for side, _ in self._bad_runs())
+        runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
+        endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
+        endings.update({name: Endings.of(self._starts[name]) for name in self._not_started})
+        known = {result["name"]: result for result in self._evaluation.experiments.results()}
+        for name, came_up in self._starts.items():
+            failed = "" if all(came_up) else "its ranks did not start"
+            known[name] = {"name": name, "failed": failed, "ended_well": sum(came_up), "metrics": {}}
+        ended = [each for each in self.tried if each.remedy.name in known]
+        shown = [known[each.remedy.name] for each in ended]
+        causes = self._explaining.explain_end(endings, ended, shown)
+        slow, line = self._explain_slowness()
+        return [*causes, *slow], line
+
+    def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
+        standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
+        known = {result["name"]: result for result in (self._fresh.experiments.results() if self._fresh else ())}
+        # What was tried for a failure that is none is no story.
+        kept = [
+            each
+            for each in self.tried
+            if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
+        ]
+        shown = [known[each.remedy.name] for each in kept]
+        return self._explaining.explain_slowness(self._evaluation, standing, kept, shown)
+
+    def _counts(self, place: Place) -> Tuple[int, int]:
+        pairs = self._evaluation.pairs[place]
+        return pairs.rounds, pairs.above_tolerance
+
+    def _said_of(self, place: Place) -> Confirmed:
+        pairs = self._fresh.pairs.get(place) if self._fresh else None
+        if pairs is None:
+            return Confirmed(UNCONFIRMED, 0, *(self._first.get(place) or self._counts(place)), self._why)
+        within = pairs.rounds >= FEWEST and pairs.lowest <= (pairs.estimate or 0.0) <= pairs.highest
+        said = CONFIRMED if pairs.verdict == FAIL else REFUTED if pairs.verdict == PASS or within else UNCONFIRMED
+        return Confirmed(said, pairs.rounds, *self._first[place], self._why)
+
+    def _confirm(self, failed: Sequence[Place]) -> None:
+        """Run fresh rounds of all that failed, and of remedies."""
+        sides = self._compared({name for name, _ in failed})
+        most = len(self.tried) + self._most_remedies(sides)
+        # Time for the fewest rounds is kept, whatever remedies are tried.
+        kept = FEWEST * sum(self._runner.took.get(name, 0.0) for name in sides)
+        for cause, of, metrics in self._explaining.slow(self._evaluation, failed):
+            if len(self.tried) < most:
+                self._add_remedy(cause, of, metrics, kept)
+        remedies = [each.remedy for each in self.tried if each.remedy.metrics]
+        # A round that cannot end in time is not begun.
+        self._longest = sum(self._runner.took.get(name, 0.0) for name in (*sides, *(each.of for each in remedies)))
+        self._fresh = Evaluation(self._facts.of_sides(sides), Path(), remedies, failed)
+        print("confirming: {}".format(", ".join(f"{metric} of {name}" for name, metric in failed)), flush=True)
+        self._why = "the time was used up"
+        while self._goes_on(self._fresh):
+            self._number += 1
+            self._round(self._fresh, sides)
+        print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
+
+    def _goes_on(self, fresh: Evaluation) -> bool:
+        """Tell whether another fresh round may tell more, and has the time."""
+        if fresh.repeated() or not (fresh.more_would_tell() or fresh.experiments.more_would_tell(len(fresh.rounds))):
+            self._why = "runs failed" if fresh.repeated() else "more rounds would not tell"
+            return False
+        return self.seconds + self._longest <= self._budget
+
+    def _round(self, fresh: Evaluation, sides: Sequence[str]) -> None:
+        """Run the sides and the remedies that are still tried, in random order."""
+        began, counted = time.monotonic(), len(fresh.rounds)
+        failed = fresh.experiments.failed
+        remedies = [each.remedy.name for each in self.tried if each.remedy.metrics and each.remedy.name not in failed]
+        names = [*sides, *remedies]
+        self._runner.coin.shuffle(names)
+        for runs in self._runner.turns(self._number, names, self._limit):
+            for run in runs:
+                fresh.add(run)
+        self._longest = max(self._longest, time.monotonic() - began)
+        fresh.end_round(False)
+        if len(fresh.rounds) > counted:
+            self._evaluation.count(fresh.rounds[-1])
+
+    def _most_remedies(self, sides: Sequence[str]) -> int:
+        """Return how many remedies the time is enough for, in as many rounds as the first phase had."""
+        if self._runner.at_once:
+            # A side has half of the node, and a remedy would need a half of its own.
+            return 0
+        run = max((self._runner.took.get(name, 0.0) for name in sides), default=0.0)
+        # Rounds of an earlier job took none of this one's time.
+        rounds = max(FEWEST, min(self._number, min((first for first, _ in self._first.values()), default=FEWEST)))
+        runs = self._budget / (rounds * run * (1 + SPARE)) if run else math.inf
+        return max(0, min(self._facts.remedies, int(min(runs, 1e6)) - len(sides)))
+
+    def _compared(self, names: Any) -> List[str]:
+        """Return some sides and what they are compared with, in their order."""
+        wanted = {side.compared_with for side in self._facts.sides if side.name in names} | set(names)
+        return [side.name for side in self._facts.sides if side.name in wanted]
+
+    def _add_remedy(self, cause: Cause, of: str, metrics: Dict[str, float], kept: float = 0.0) -> Optional[Remedy]:
+        """Make a remedy, where the side can carry it out and no other is the same; record what it sees.
+
+        :param kept: seconds that must be left after it.
+        """
+        launch, change = Launch(of), cause.change
+        same = [each for each in self.tried if (each.cause.change, each.remedy.of) == (change, of)]
+        left = self._budget - self.seconds - kept
+        if not change or same or left <= 0 or not launch.fits(change):
+            return None
+        remedy = Remedy(f"remedy{len(self.tried) + 1}", of, metrics)
+        mended = launch.with_remedy(remedy.name, change)
+        print(f"{remedy.name} is {of} with {change.label}", flush=True)
+        try:
+            if "image" in mended.words:
+                _unpack(mended, max(1.0, min(PATIENCE, left)))
+        except OSError as error:
+            print(f"{remedy.name} is not tried: {error}", flush=True)
+            return None
+        self.tried.append(Tried(cause, remedy))
+        observation.record(remedy.name, int(mended.container.get("observed", 0)), max(1.0, min(PATIENCE, left)))
+        return remedy
+
+    def _limit(self, name: str) -> float:
+        """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
+        of = {each.remedy.name: each.remedy.of for each in self.tried}.get(name)
+        if of is None:
+            return self._runner.limit(name)
+        longest = max(LEAST_LIMIT, SLOWEST * self._runner.took.get(of, math.inf))
+        return max(1.0, min(self._runner.limit(of), longest, self._budget - self.seconds))
+
+    def _bad_runs(self) -> Set[Tuple[str, int]]:
+        """Return side and round of the runs that ended, hung or had too few ranks."""
+        problems = [problem for problem in self._evaluation.problems if problem.kind in (HANG, RANKS, STATUS)]
+        return {(problem.side, problem.round) for problem in problems}
+
+    def _ended_in_container(self) -> str:
+        """Return the only container all of whose runs ended or hung, where those of its measure did not; else empty."""
+        if self._runner.at_once:
+            return ""
+        bad = self._bad_runs()
+        failed = {side for side, _ in bad}
+        for side in self._facts.sides:
+            runs = [run for run in self._runner.record["runs"] if run["side"] == side.name]
+            is_alone = failed == {side.name} and side.contained and side.compared_with is not None
+            if is_alone and len(runs) >= ENDED_BEFORE and all((side.name, run["round"]) in bad for run in runs):
+                return side.name
+        return ""
+
+    def _try_start(self, name: str) -> None:
+        """Start the ranks of a container again, and beside each remedy if they do not come up."""
+        if self._facts.remedies and not self._starts_well(name):
+            causes = [*start_ranks.causes(name, self._not_started[name].library), *self._explaining.ending(name)]
+            self._try_remedies(name, causes, MOST_OF_START, self._starts_well)
+
+    def _try_remedies(self, name: str, causes: Iterable[Cause], most: int, ends_well: Callable[[str], bool]) -> None:
+        """Run a container that ends or hangs once more beside each remedy, until one ends well often enough.
+
+        :param most: remedies that may be tried in this job.
+        :param ends_well: runs a side, and returns whether that ended well.
+        """
+        for cause in causes:
+            if len(self.tried) >= most or not self._has_time(name):
+                return
+            remedy = self._add_remedy(cause, name, {})
+            if not remedy:
+                continue
+            self._evaluation.experiments.begin(remedy)
+            self._number += 1
+            names = [remedy.name, name]
+            self._runner.coin.shuffle(names)
+            well = {each: ends_well(each) for each in names}
+            count = int(well[remedy.name])
+            while 0 < count < ENDING_WELL and self._has_time(remedy.name):
+                self._number += 1
+                count = count + 1 if ends_well(remedy.name) else 0
+            # What ends well without it ends badly by chance, and nothing can be proven.
+            if well[name] or count == ENDING_WELL:
+                return
+
+    def _ends_well(self, name: str) -> bool:
+        """Run a side once; return whether it ended well, with right answers."""
+        evaluation = self._evaluation
+        problems = len(evaluation.problems)
+        evaluation.add(self._runner.run(self._number, name, self._limit(name)))
+        evaluation.end_round(False)
+        return len(evaluation.problems) == problems and name not in evaluation.experiments.failed
+
+    def _starts_well(self, name: str) -> bool:
+        """Start the ranks of a side once; return whether they came up as one job."""
+        began = time.monotonic()
+        came_up = start_ranks.RankStart(name).comes_up()
+        self._seconds_of_start[name] = time.monotonic() - began
+        self._starts.setdefault(name, []).append(came_up)
+        return came_up
+
+    def _has_time(self, name: str) -> bool:
+        """Tell whether there is time for another run, or start, of a side."""
+        ran = [run["seconds"] for run in self._runner.record["runs"] if run["side"] == name]
+        longest = max([*ran, self._seconds_of_start.get(name, 0.0)])
+        return self.seconds + (1 + SPARE) * longest <= self._budget
+
+
+def _unpack(launch: Launch, seconds: float) -> None:
+    """Unpack the image of a remedy; one that cannot be in this time is left out, as its own run then fails."""
+    Path(launch.words["image"]).mkdir(exist_ok=True)
+    command = ["timeout", f"{seconds:g}", "bash", "-c", launch.script(contract.UNPACK)]
+    subprocess.run(command, env=processes.environment(), stdin=subprocess.DEVNULL)

@@ -1,0 +1,175 @@
+"""A difference between a container and bare that can cost time or end a run, and the rules that name such differences.
+
+Standard library only, Python 3.6 or newer. The texts of the rules are in ``rules.ini``.
+"""
+
+import configparser
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from containercheck.job.contract import MEASURED
+
+#: Kinds of metrics, by what they measure.
+COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
+#: Kinds that messages between ranks can slow, and that processors can.
+MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
+#: Families of MPI.
+OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
+#: Rules on what a program may find too little of, whatever it measures: it then ends, or waits for it.
+ENDING = ("limit", "memory limit", "shared memory", "device")
+#: Rules on what slows nothing, and ends a run where it is used up or missing.
+ONLY_ENDING = ("space",)
+
+#: Kinds of changes: a variable removed or set in the container, an option of the runtime, a directory of the host
+#: bound, the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
+UNSET, SET, OPTION, BIND, UNPACK, CPUS = "unset", "set", "option", "bind", "unpack", "cpus"
+LIMIT, PREFIX, GPUS = "limit", "prefix", "gpus"
+#: And two that change how ranks start: a variable of the job hidden from the runtime, another PMI plugin of srun.
+HIDE, PLUGIN = "hide", "plugin"
+#: Stands between several variables that are set.
+AND = "\n"
+#: Runs of a remedy that must end well, and runs of the container that must end badly or hang: all of them, and those
+#: before the first remedy. Where each run ends badly by chance, with any probability, one of nine remedies is proven in
+#: less than one of a hundred jobs (ci/tests/unit/test_start_ranks.py).
+ENDING_WELL, ENDED, ENDED_BEFORE = 5, 3, 2
+#: Most remedies that are tried with a confirmation.
+MOST = 3
+
+
+class Change(NamedTuple):
+    """A change to a container that takes a difference away: the container with it is a remedy.
+
+    :ivar kind: one of the kinds above.
+    :ivar value: the name of a variable, ``name=value`` (several with :data:`AND` between them), options of the runtime,
+        a path, a list of processors, ``name=value`` of a soft limit in the words of /proc, or words.
+    """
+
+    kind: str
+    value: str = ""
+
+    @property
+    def label(self) -> str:
+        """The change in words, to follow "with" in a sentence."""
+        return {
+            UNSET: f"{self.value} removed",
+            SET: self.value.replace(AND, " and "),
+            OPTION: f"the runtime's option {self.value}",
+            BIND: f"{self.value} of the host bound",
+            UNPACK: "the image unpacked into a directory",
+            CPUS: f"processors {self.value} allowed",
+            LIMIT: "the limit of {}".format(" at ".join(self.value[len("Max ") :].split("="))),
+            PREFIX: f"{self.value} before the program",
+            GPUS: "the node's GPUs handed in",
+            HIDE: f"{self.value} unset for the job",
+            PLUGIN: f"srun's PMI plugin {self.value}",
+        }[self.kind]
+
+
+class Cause(NamedTuple):
+    """A difference between a container and bare that can cost time or end a run.
+
+    :ivar rule: name of the rule.
+    :ivar about: what differs: the name of a variable, a limit or a setting, or a path; with ``rule`` it identifies the
+        cause.
+    :ivar sentence: what differs.
+    :ivar remedy: what a person can do.
+    :ivar source: where it was seen.
+    :ivar kinds: the kinds of metrics that it can slow.
+    :ivar weight: how likely it is the cause where it is there; from 0 to 100.
+    :ivar narrow: whether it explains only metrics that are declared to be of its kinds, and no application as a whole.
+    :ivar change: takes the difference away; None where nothing can.
+    :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
+    :ivar devices: beginnings of the paths of the devices without which it explains nothing: the node needs one of them.
+    :ivar side: label of the container, where a job has several; else empty.
+    :ivar of_use: whether it is about what the runs used, and not about what both sides saw before them.
+    :ivar stays: whether the difference is still there with the change, which goes round it.
+    """
+
+    rule: str
+    about: str
+    sentence: str
+    remedy: str
+    source: str
+    kinds: Tuple[str, ...]
+    weight: int
+    narrow: bool = False
+    change: Optional[Change] = None
+    family: str = ""
+    devices: Tuple[str, ...] = ()
+    side: str = ""
+    of_use: bool = False
+    stays: bool = False
+
+    def ends_runs(self, ranks: int) -> bool:
+        """Return whether it can also end a run, or keep it waiting: what MPI does, or what a program needs.
+
+        :param ranks: of the application: one talks to nobody.
+        """
+        if self.rule in ONLY_ENDING:
+            return True
+        return not self.narrow and (self.rule in ENDING or (ranks > 1 and bool({*self.kinds} & {*MPI})))
+
+
+class Rule:
+    """A section of ``rules.ini``.
+
+    :param title: of the section.
+    :param fields: its fields, by name.
+    """
+
+    def __init__(self, title: str, fields: Mapping[str, str]) -> None:
+        """Read the fields that every rule has."""
+        self.title, self.fields = title, fields
+        words = fields.get("slows", "").split()
+        self.kinds: Tuple[str, ...] = MEASURED if words == ["all"] else tuple(words)
+        self.weight = int(fields.get("weight", 0))
+
+    def cause(self, change: Optional[Change] = None, **values: Any) -> Cause:
+        """Return a cause.
+
+        :param change: takes it away.
+        :param values: for the words in braces; the names of fields stand for these.
+        """
+        words = {**self.fields, **values}
+        about, sentence, remedy = (self.fields[name].format(**words) for name in ("about", "sentence", "remedy"))
+        facts = (self.fields.get("rule", self.title), about, sentence, remedy, self.fields["source"])
+        narrow, family = "narrow" in self.fields, self.fields.get("family", "")
+        devices = tuple(self.fields.get("devices", "").split())
+        return Cause(*facts, self.kinds, self.weight, narrow, change, family, devices)
+
+
+def _read() -> Dict[str, Rule]:
+    parser = configparser.ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None)
+    parser.read_string(Path(__file__).with_name("rules.ini").read_text(encoding="utf-8"))
+    rules = {}
+    for title in parser.sections():
+        every = f"every {title.partition(':')[0]}"
+        fields = {**(parser[every] if parser.has_section(every) else {}), **parser[title]}
+        rules[title] = Rule(title, {name: value.replace("\n", "") for name, value in fields.items()})
+    return rules
+
+
+#: All rules, by their title.
+RULES = _read()
+
+
+def rules_of(kind: str) -> List[Tuple[str, Rule]]:
+    """Return the rules of a kind, such as ``device``: the rest of their title, and the rule."""
+    beginning = f"{kind}: "
+    return [(title[len(beginning) :], rule) for title, rule in RULES.items() if title.startswith(beginning)]
+
+
+#: Rules on variables, each with the pattern of their names.
+VARIABLES = [(re.compile(rule.fields["names"]), rule) for _, rule in rules_of("variable")]
+#: Variables that launchers give each rank by themselves: their values differ between any two, or slow nothing.
+OF_RANK = re.compile(
+    r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_UUID|_PIN_INFO|_TASK|_STEP|VPID|JOBID|FD$|PORT$"
+    r"|_CH3_INTERFACE_HOSTNAME$|^(PMIX|PRTE)_MCA_mca_base_component_show_load_errors$)",
+    re.I,
+)
+
+
+def rule_of_variable(name: str) -> Optional[Rule]:
+    """Return the rule on a variable; None for most."""
+    return next((rule for names, rule in VARIABLES if names.fullmatch(name)), None)

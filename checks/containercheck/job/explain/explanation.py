@@ -1,0 +1,351 @@
+"""Explain a failure: rank the causes that can explain the metrics that failed, and say what experiments proved."""
+
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, MPI, SET, UNSET, Cause, Change
+from containercheck.job.explain.observations import Observation, Use
+from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
+from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
+from containercheck.job.formatting import number
+from containercheck.job.stats.pairs import FAIL, PASS
+
+#: Fields of a cause that only rank it, and are not stored.
+_OF_RULES = ("weight", "narrow", "family", "devices", "change")
+#: Most differences that a message names.
+NAMED = 3
+
+
+def causes(
+    bare: Optional[Observation],
+    container: Optional[Observation],
+    uses: Tuple[Use, Use],
+    failed: Sequence[Any],
+    ranks: int = 2,
+) -> List[Cause]:
+    """Return the differences that can explain the metrics that failed, the likeliest first.
+
+    :param bare, container: what both sides saw; None where it is not known.
+    :param uses: what the runs of both used, bare first.
+    :param failed: the metrics that are too slow, with what each ``measures``; none for a run that failed otherwise.
+    :param ranks: of the application: where it has one, messages slow no metric that does not say so.
+    """
+    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in _concerning(bare, container, uses)]
+    return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+
+
+def causes_of_end(
+    bare: Optional[Observation], container: Optional[Observation], uses: Tuple[Use, Use], ranks: int = 2
+) -> List[Cause]:
+    """Return the differences that can end or hang runs of a container, where those of bare end well; likeliest first.
+
+    :param bare, container, uses, ranks: see :func:`causes`.
+    """
+    found = [cause for cause in _concerning(bare, container, uses) if cause.ends_runs(ranks)]
+    return sorted(found, key=lambda cause: -cause.weight)
+
+
+def _concerning(bare: Optional[Observation], container: Optional[Observation], uses: Tuple[Use, Use]) -> List[Cause]:
+    """Return what differs, and is about an MPI and devices that are there."""
+    found = differences(bare, container) if bare and container else []
+    found += _by_use(uses)
+    # What is set for another MPI than the container's slows nothing there. Of one that loaded none, bare's counts.
+    families = families_of(uses[1:]) or families_of(uses)
+    # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
+    by_name: Dict[Tuple[str, str], Cause] = {}
+    for cause in found:
+        known = by_name.get((cause.rule, cause.about))
+        if not known or cause.change or not known.change:
+            by_name[cause.rule, cause.about] = cause
+    return [cause for cause in by_name.values() if _concerns(cause, bare, families)]
+
+
+def differences(bare: Observation, container: Observation) -> List[Cause]:
+    """Return the causes on all nodes of the job; the sentence of one that only some nodes have names these."""
+    compared = []
+    found: Dict[Tuple[str, str], Tuple[Cause, Set[str]]] = {}
+    for host in (container.host, *container.nodes):
+        here, inside = bare.at(host) or (bare if host == container.host else None), container.at(host)
+        if here and inside:
+            compared.append(host)
+            for cause in _by_rules(here, inside):
+                found.setdefault((cause.rule, cause.about), (cause, set()))[1].add(host)
+    return [
+        cause
+        if len(hosts) == len(compared)
+        else cause._replace(sentence=f"on {_named(sorted(hosts))}: {cause.sentence}")
+        for cause, hosts in found.values()
+    ]
+
+
+def _by_rules(bare: Observation, container: Observation) -> List[Cause]:
+    return [cause for rule in RULES_OF_SIGHT for cause in rule(bare, container)]
+
+
+def _by_use(uses: Tuple[Use, Use]) -> List[Cause]:
+    return [cause._replace(of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
+
+
+def _named(hosts: Sequence[str]) -> str:
+    """Return the first of some nodes, and how many more there are."""
+    return hosts[0] + (f" and {len(hosts) - 1} more node(s)" if len(hosts) > 1 else "")
+
+
+def _concerns(cause: Cause, bare: Optional[Observation], families: Set[str]) -> bool:
+    """Return whether a cause is about an MPI that is loaded, where any is known, and about devices that the node has.
+
+    :param families: of the MPI that is loaded.
+    """
+    if families and cause.family and cause.family not in families:
+        return False
+    return not cause.devices or (bare is not None and any(devices_below(bare, each) for each in cause.devices))
+
+
+def _explained(cause: Cause, failed: Sequence[Any], ranks: int) -> float:
+    """Return the part of the failed metrics that a cause can explain."""
+    if not failed:
+        return 0.0
+    return sum(_explains(cause, metric, ranks) for metric in failed) / len(failed)
+
+
+def _explains(cause: Cause, metric: Any, ranks: int) -> bool:
+    if not metric.measures:
+        return not cause.narrow and (ranks > 1 or bool({*cause.kinds} - {*MPI}))
+    return bool({*cause.kinds} & {*metric.measures})
+
+
+def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), results: Sequence[Mapping[str, Any]] = ()):
+    """Return causes as the report has them, with the result of their experiment where they were tried.
+
+    :param tried: the causes whose remedies ran, in the order of ``results``.
+    :param results: see ``Experiments.results``; and whether each remedy ``took_effect``.
+    """
+    entries = [entry(cause) for cause in found]
+    known = [*tried, *(each for each in entries if not any(_same(each, other) for other in tried))]
+    outcomes = dict(enumerate(results))
+    return [
+        {**cause, "result": outcomes[place]} if place in outcomes else dict(cause) for place, cause in enumerate(known)
+    ]
+
+
+def entry(cause: Cause) -> Dict[str, Any]:
+    """Return a cause as the report has it."""
+    facts = {name: value for name, value in cause._asdict().items() if name not in _OF_RULES}
+    if not cause.side:
+        del facts["side"]
+    return {**facts, "kinds": list(cause.kinds), "experiment": dict(cause.change._asdict()) if cause.change else None}
+
+
+def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    return all((first.get(name) or "") == (second.get(name) or "") for name in ("rule", "about", "side"))
+
+
+def took_effect(
+    cause: Mapping[str, Any],
+    bare: Optional[Observation],
+    remedy: Optional[Observation],
+    uses: Tuple[Use, Use] = (Use(), Use()),
+) -> bool:
+    """Return whether the container with the remedy no longer shows the difference: else nothing was tried.
+
+    Of a remedy that goes round the difference, only whether it was carried out.
+
+    :param bare, remedy: what bare and the container with the remedy saw; None where it is not known.
+    :param uses: what the runs of both used.
+    """
+    if not bare or not remedy:
+        return False
+    change = Change(**cause["experiment"])
+    if change.kind == UNSET:
+        return change.value not in remedy.environment
+    if change.kind == SET:
+        pairs = (setting.partition("=")[::2] for setting in change.value.split(AND))
+        if any(remedy.environment.get(name) != value for name, value in pairs):
+            return False
+    if cause.get("of_use") and not uses[1].seconds:
+        return False
+    if cause.get("stays"):
+        return True
+    # A variable that was set may be another than bare's: it is there, as it was to be.
+    seen = [] if change.kind == SET else differences(bare, remedy)
+    return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
+
+
+def is_proven(cause: Mapping[str, Any]) -> bool:
+    """Return whether the container with the remedy is as fast as bare in all metrics that had failed.
+
+    Or whether all of its runs ended well, where all without the remedy ended otherwise or hung.
+    """
+    if cause.get("ended"):
+        failed, runs = cause["ended"]
+        result = cause.get("result") or {}
+        well = not result.get("failed") and result.get("took_effect") and result.get("ended_well", 0) >= ENDING_WELL
+        return bool(well) and failed == runs >= ENDED
+    metrics = (cause.get("result") or {}).get("metrics") or {}
+    return bool(metrics) and all(metric["helps"] == FAIL and metric["rest"] == PASS for metric in metrics.values())
+
+
+def helps(cause: Mapping[str, Any]) -> bool:
+    """Return whether the remedy takes at least half of the overhead away in a metric that had failed."""
+    metrics = (cause.get("result") or {}).get("metrics") or {}
+    return any(metric["helps"] == FAIL for metric in metrics.values())
+
+
+def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
+    """Return the lines of a failure's message that explain it, by container; empty where nothing is known."""
+    by_side: Dict[str, List[Mapping[str, Any]]] = {}
+    for cause in known:
+        by_side.setdefault(cause.get("side") or "", []).append(cause)
+    return [
+        f"{side}: {line}" if side else line for side, causes in by_side.items() for line in _lines_of_container(causes)
+    ]
+
+
+def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
+    proven = [cause for cause in known if is_proven(cause)]
+    partly = [cause for cause in known if not is_proven(cause) and helps(cause)]
+    if proven:
+        return _confirmed(proven[0], "the cause")
+    if partly:
+        return [line for cause in partly for line in _confirmed(cause, "a cause")]
+    tried = [cause for cause in known if cause.get("result")]
+    refuted = [cause for cause in tried if _is_refuted(cause)]
+    left = [cause for cause in known if cause not in refuted]
+    printed = []
+    if left:
+        word = "not explained; what differs besides" if refuted else "what differs, and may be the cause"
+        printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in left[:NAMED])}")
+    if refuted:
+        word = "tried, and not the cause" if left else "not explained; tried, and not the cause"
+        printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in refuted)}")
+    return printed
+
+
+def outcome(cause: Mapping[str, Any]) -> str:
+    """Return what the experiment of a cause showed."""
+    if cause.get("ended"):
+        verdict = "proven" if is_proven(cause) else "too few runs, or the difference stayed"
+        return f"{verdict}: {_endings(cause)}"
+    metrics = cause["result"]["metrics"]
+    if not metrics:
+        return "it was not run in a round that counts"
+    shown = _overheads(metrics)
+    if is_proven(cause):
+        return f"proven, {shown}"
+    if helps(cause):
+        return f"it helps, {shown}"
+    if _is_refuted(cause):
+        return f"not the cause, {shown}"
+    return f"too few rounds, or the difference stayed; {shown}"
+
+
+def _is_refuted(cause: Mapping[str, Any]) -> bool:
+    result = cause.get("result") or {}
+    if cause.get("ended"):
+        return bool(result.get("failed")) and result.get("took_effect", False)
+    metrics = result.get("metrics") or {}
+    effective = bool(metrics) and result.get("took_effect", False)
+    return effective and all(metric["helps"] == PASS for metric in metrics.values())
+
+
+def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
+    """Return the lines about a cause that an experiment confirmed: what differs, the proof, and what to do."""
+    label = Change(**cause["experiment"]).label
+    if cause.get("ended"):
+        proof = f"proven: with {label} {_endings(cause)}"
+        return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
+    metrics = cause["result"]["metrics"]
+    proven = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL and metric["rest"] == PASS}
+    printed = [f"{what}: {cause['sentence']}"]
+    if len(proven) == len(metrics):
+        printed.append(f"proven: with {label} {_overheads(proven)}")
+    else:
+        helped = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL}
+        printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}")
+    return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
+
+
+def _endings(cause: Mapping[str, Any]) -> str:
+    """Return how runs with the remedy ended, and how those without."""
+    failed, runs = cause["ended"]
+    return f"all of {cause['result']['ended_well']} runs ended well, and {runs - failed} of {runs} without"
+
+
+def _overheads(metrics: Mapping[str, Mapping[str, Any]], most: int = 3) -> str:
+    """Return the overheads with the remedy, those first that were largest without it."""
+    ordered = sorted(metrics.items(), key=lambda item: -(item[1]["without"] or 0.0))
+    texts = [f"of {name} is {_overhead(metric)}" for name, metric in ordered[:most]]
+    more = f", and of {len(ordered) - most} more it is gone" if len(ordered) > most else ""
+    return "the overhead " + ", ".join(texts) + more
+
+
+def _overhead(metric: Mapping[str, Any]) -> str:
+    unit = f" {metric['unit']}".rstrip()
+    low, high = (None if end is None else number(end, 2, "+") for end in metric["interval"])
+    ends = f" ({low} to {high})" if low is not None and high is not None else ""
+    without = f", and {number(metric['without'], 2, '+')}{unit} without" if metric["without"] is not None else ""
+    return f"{number(metric['overhead'], 2, '+')}{ends}{unit}{without}"
+
+
+def _part(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    parts = [
+        1 - metric["overhead"] / metric["without"]
+        for metric in metrics.values()
+        if metric["without"] and metric["overhead"] is not None
+    ]
+    if not parts:
+        return "a part of it"
+    low, high = (min(100, round(100 * end(parts))) for end in (min, max))
+    return f"{low} % of it" if low == high else f"{low} to {high} % of it"
+
+
+def _is_left(metric: Mapping[str, Any]) -> bool:
+    """Return whether a part of the overhead is left with the remedy, beyond doubt."""
+    low = metric["interval"][0]
+    return metric["rest"] == FAIL and (low is None or low > 0 or metric.get("spread") is None)
+
+
+def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why it is open whether that is all, to follow the part that is explained; empty where it is known."""
+    # A verdict stays, where later rounds say otherwise: then it is open too.
+    unclear = [metric for metric in metrics.values() if metric["rest"] != PASS and not _is_left(metric)]
+    if not unclear or any(_is_left(metric) for metric in metrics.values()):
+        return ""
+    wide = [metric for metric in unclear if None not in (metric.get("spread"), metric.get("tolerance"))]
+    wide = [metric for metric in wide if metric["spread"] > metric["tolerance"]]
+    if not wide:
+        return "; whether it is all would take more rounds"
+    widest = max(wide, key=lambda metric: metric["spread"])
+    spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
+    return f"; pairs spread by {spread}: it is open whether that is all"
+
+
+#: Part of a metric's overhead by which that of the runs' time may differ, and still be the same thing.
+ALIKE = 0.35
+#: Shortest run whose parts are known well enough, in seconds.
+SHORTEST = 1.0
+
+
+def time_line(bare: Use, container: Use, cores: int, overhead: float) -> str:
+    """Return where the time of a slower container went, in a line; empty where that does not explain the metric.
+
+    :param cores: processors that a side has on the first node.
+    :param overhead: of the metric that decides, in percent.
+    """
+    if bare.seconds < SHORTEST or not bare.user or overhead <= 0:
+        return ""
+    more = 100 * (container.seconds / bare.seconds - 1)
+    if abs(more - overhead) > ALIKE * overhead:
+        return ""
+    whole = cores * bare.seconds / 100
+    user, system, helping = (
+        (getattr(container, name) - getattr(bare, name)) / whole for name in ("user", "system", "helpers")
+    )
+    waiting = more - user - system - helping
+    parts = [
+        (user, "computing"),
+        (system, "in the kernel"),
+        (helping, "in the runtime's helpers"),
+        (waiting, "waiting"),
+    ]
+    listed = ", ".join(f"{round(part):d} {word}" for part, word in sorted(parts, reverse=True) if round(part))
+    return f"where the time went: of {round(more)} % that a run takes longer, {listed}"

@@ -1,0 +1,412 @@
+"""Find what differs between what both sides saw before the rounds, by the rules of ``rules.ini``.
+
+And remark on conditions that have cost others time or runs, and that did no harm today. A remark fails nothing.
+Conditions of a healthy node give none.
+"""
+
+import math
+import re
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.contract import MEASURED
+from containercheck.job.explain.causes import (
+    BIND,
+    CORES,
+    CPUS,
+    GPUS,
+    LIMIT,
+    MPI,
+    OF_RANK,
+    OPEN_MPI,
+    OPTION,
+    PREFIX,
+    RULES,
+    SET,
+    START,
+    UNPACK,
+    UNSET,
+    Cause,
+    Change,
+    rule_of_variable,
+    rules_of,
+)
+from containercheck.job.explain.observations import Observation
+from containercheck.job.formatting import cores_of, size
+
+#: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
+SMALL, FULL = 1 << 30, 64 << 20
+#: Number of open files from which on programs that close all of them take long to start.
+MANY_FILES = 1 << 20
+#: Processes that a cgroup has to allow for each processor of the host, before its limit does not matter.
+FOR_EACH_PROCESSOR = 4
+#: Free bytes in a directory for temporary files below which programs may fill it.
+LITTLE = 1 << 30
+#: Policies of the kernel that let other processes go first, by their number.
+BATCH = 3
+POLICIES = {BATCH: "batch", 5: "idle"}
+#: Minor releases by which glibc may be older before it is named: four years.
+OLDER = 8
+#: Directory of the devices of InfiniBand, and beginning of the paths of NVIDIA's GPUs.
+INFINIBAND, NVIDIA = "/dev/infiniband", "/dev/nvidia"
+#: Settings of Open MPI that do not concern its messages, by the beginning of their names: their kinds and weight.
+_OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
+    (r"hwloc_|rmaps_|rtc_", CORES, 60),
+    (r"oob_|plm_|ras_|odls_|routed_|grpcomm_|ess_|orte_|prte_", (START,), 50),
+)
+#: Begins a value that is not shown, as it may be a secret.
+_HIDDEN = "hidden:"
+
+
+def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each variable with a rule that differs."""
+    for name in sorted({*bare.environment, *container.environment}):
+        inside, host = container.environment.get(name), bare.environment.get(name)
+        rule = rule_of_variable(name)
+        if not rule or inside == host or OF_RANK.search(name):
+            continue
+        if inside is not None:
+            difference, remedy, change = _other(name, inside, host, container)
+            yield rule.cause(change, name=name, difference=difference, do=remedy)
+        elif "missing" in rule.fields:
+            change = None if str(host).startswith(_HIDDEN) else Change(SET, f"{name}={host}")
+            difference = f"{name} is {host} on the host, and is not set in the container"
+            remedy = f"set {name}={host} in the container, by the runtime or in the image's environment"
+            cause = rule.cause(change, name=name, difference=difference, do=remedy)
+            yield cause._replace(weight=rule.weight - 10)
+
+
+def _other(name: str, inside: str, host: Optional[str], container: Observation) -> Tuple[str, str, Optional[Change]]:
+    """Return sentence, remedy and change for a variable whose value in the container is another one, or alone."""
+    by = container.set_by.get(name)
+    is_set = host is not None and not host.startswith(_HIDDEN)
+    where = f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"
+    setting = name if inside.startswith(_HIDDEN) else f"{name}={inside}"
+    if by:
+        remedy = f"unset {by} where jobs are started: a module, a profile or the site's file sets it"
+    elif name in container.image_variables:
+        remedy = f"take {name} out of the image's environment, or set it as on the host"
+    else:
+        remedy = f"find what sets {name} for containers: the runtime's configuration, a wrapper or the image"
+    sentence = f"{setting} is set {where}, and {f'is {host}' if is_set else 'not'} on the host"
+    return sentence, remedy, Change(SET, f"{name}={host}") if is_set else Change(UNSET, name)
+
+
+def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where /dev/shm is smaller in the container, or nearly full there."""
+    inside, host = container.space.get("/dev/shm"), bare.space.get("/dev/shm")
+    change = Change(BIND, "/dev/shm")
+    if inside and host and inside[0] < min(SMALL, host[0] / 2):
+        yield RULES["shared memory: small"].cause(change, container=size(inside[0]), host=size(host[0]))
+    elif inside and host and inside[1] < FULL <= host[1]:
+        yield RULES["shared memory: full"].cause(change, container=size(inside[1]), host=size(host[1]))
+
+
+def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the container may use fewer processors."""
+    inside, host = (_allowed(side, "Cpus_allowed_list") for side in (container, bare))
+    if inside and len(inside) < len(host):
+        lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
+        yield RULES["processors"].cause(Change(CPUS, lists[1]), container=lists[0], host=lists[1])
+
+
+def memory_nodes(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the container may use the memory of fewer parts of the node (NUMA)."""
+    inside, host = (_allowed(side, "Mems_allowed_list") for side in (container, bare))
+    if inside and len(inside) < len(host):
+        yield RULES["memory nodes"].cause(container=len(inside), host=len(host))
+
+
+def _allowed(side: Observation, name: str) -> Set[int]:
+    """Return the numbers in a list of a side's status; none where it is not known."""
+    listed = side.status.get(name, "")
+    return cores_of(listed) if listed else set()
+
+
+def values(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each rule on a single value that both sides have, where both values match."""
+    for _, rule in rules_of("value"):
+        field, _, name = rule.fields["value"].partition(" ")
+        inside, host = (
+            getattr(side, field).get(name, "") if name else getattr(side, field) for side in (container, bare)
+        )
+        if re.fullmatch(rule.fields["in container"], inside) and re.fullmatch(rule.fields["on host"], host):
+            yield rule.cause(_without_filter(container) if "change" in rule.fields else None)
+
+
+def _without_filter(container: Observation) -> Optional[Change]:
+    """Return the container without a filter of system calls, which only an engine has an option for; else None."""
+    prefixes = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
+    is_engine = not any(name.startswith(prefixes) for name in container.environment)
+    return Change(OPTION, "--security-opt seccomp=unconfined") if is_engine else None
+
+
+def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each limit that is lower in the container; and for more open files."""
+    for name, rule in rules_of("limit"):
+        inside, host = container.limits.get(name, ""), bare.limits.get(name, "")
+        if inside != host and inside.isdigit() and _allows(host, inside):
+            hard = container.hard_limits.get(name, "")
+            besides = f"; the hard limit is {hard}, so that a job may raise it itself (ulimit)"
+            words = {"container": inside, "host": host, "besides": besides if _allows(hard, host) else ""}
+            yield rule.cause(Change(LIMIT, f"{name}={host}"), name=name, words=name[len("Max ") :], **words)
+    inside, host = container.limits.get("Max open files", ""), bare.limits.get("Max open files", "")
+    if inside.isdigit() and int(inside) >= MANY_FILES and host.isdigit() and int(host) < MANY_FILES:
+        yield RULES["open files"].cause(Change(LIMIT, f"Max open files={host}"), container=inside, host=host)
+
+
+def _allows(limit: str, value: str) -> bool:
+    """Return whether a limit allows a value, in the words of /proc."""
+    return limit == "unlimited" or (limit.isdigit() and value.isdigit() and int(limit) >= int(value))
+
+
+def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each limit of the container's cgroups that bare has not, and that can matter on this host."""
+    inside, host = container.cgroup_limits, bare.cgroup_limits
+    cores = len(_allowed(bare, "Cpus_allowed_list"))
+
+    def limited(name: str, enough: float) -> float:
+        value = inside.get(name, 0.0)
+        return value if 0 < value < min(enough, host.get(name) or enough) else 0.0
+
+    value = limited("processors", cores)
+    if value:
+        yield RULES["quota"].cause(container=f"{value:.3g}", host=cores)
+    value = limited("memory", math.inf)
+    if value:
+        yield RULES["memory limit"].cause(container=size(int(value)))
+    value = limited("processes", FOR_EACH_PROCESSOR * cores)
+    if value:
+        yield RULES["cgroup processes"].cause(container=f"{value:.0f}")
+
+
+def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the container's programs find another kind of processor, or one with fewer instructions."""
+    hidden = [each for each in bare.instructions if each not in container.instructions]
+    if bare.machine and container.machine and bare.machine != container.machine:
+        yield RULES["processor: architecture"].cause(container=container.machine, host=bare.machine)
+    elif hidden and container.instructions:
+        yield RULES["processor: instructions"].cause(hidden=", ".join(hidden))
+
+
+def old_c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the container's glibc is much older: newer ones know newer processors."""
+    inside, host = (_release_of_glibc(side.libc) for side in (container, bare))
+    if inside and host and host - inside >= OLDER:
+        yield RULES["libc: old"].cause(container=inside, host=host)
+
+
+def _release_of_glibc(text: str) -> int:
+    match = re.search(r"\b2\.(\d+)", text) if "libc" in text.lower() else None
+    return int(match[1]) if match else 0
+
+
+def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the image is read through FUSE, and what it is compared with is not."""
+    if _reads_through_fuse(container) and not _reads_through_fuse(bare):
+        yield RULES["image mount"].cause(Change(UNPACK))
+
+
+def _reads_through_fuse(side: Observation) -> bool:
+    return any(facts[0].startswith("fuse.squashfuse") or "squashfuse" in facts[1] for facts in side.mounts.values())
+
+
+def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where a directory in which programs write is slower in the container: its kind, or ``sync``."""
+    for place in dict.fromkeys(("/tmp", *_written(bare), *_written(container))):
+        inside, host = (type_of(side, place) for side in (container, bare))
+        if inside and host and inside != host and inside.startswith(("overlay", "fuse")):
+            yield RULES["directory: kind"].cause(Change(BIND, place), place=place, container=inside, host=host)
+        elif is_synchronous(container, place) and not is_synchronous(bare, place):
+            yield RULES["directory: sync"].cause(Change(BIND, place), place=place)
+
+
+def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where little is free for temporary files in the container: a run that needs more ends."""
+    for place in dict.fromkeys(("/tmp", container.environment.get("TMPDIR") or "/tmp")):
+        inside, host = (below(side.space, place) for side in (container, bare))
+        if inside and host and inside[1] < LITTLE and inside[1] < host[1] / 2:
+            yield RULES["space"].cause(Change(BIND, place), place=place, container=size(inside[1]), host=size(host[1]))
+
+
+def library_path(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the job hands containers a search path for libraries: those of the host are then found."""
+    by = container.set_by.get("LD_LIBRARY_PATH")
+    inside = container.environment.get("LD_LIBRARY_PATH", "")
+    if by and inside and inside != bare.environment.get("LD_LIBRARY_PATH"):
+        yield RULES["library path"].cause(container=inside, by=by)
+
+
+def _written(side: Observation) -> List[str]:
+    """Return the directories of a side in which its programs may write, but for its home."""
+    home = side.environment.get("HOME", "")
+    return [path for path, state in side.directories.items() if state == "usable" and path != home]
+
+
+def below(mounts: Any, place: str) -> Any:
+    """Return the value of the innermost mount that a directory lies on; empty where that is not known.
+
+    :param mounts: values by directory.
+    """
+    parents = [mount for mount in mounts if place == mount or place.startswith(mount.rstrip("/") + "/")]
+    return mounts[max(parents, key=len)] if parents else ()
+
+
+def type_of(side: Observation, place: str) -> str:
+    """Return the type of the file system that a directory lies on; empty where that is not known."""
+    return next(iter(below(side.mounts, place)), "")
+
+
+def is_synchronous(side: Observation, place: str) -> bool:
+    """Return whether writes into a directory wait for the disk."""
+    return any("sync" in options.split(",") for options in below(side.mounts, place)[2:])
+
+
+def priority(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the container's processes come after others: their nice value, or their policy."""
+    inside, host = container.priority, bare.priority
+    if inside and host and inside[0] > host[0]:
+        # To take it back is a privilege.
+        yield RULES["priority: nice"].cause(container=inside[0], host=host[0])
+    if inside and host and inside[1] != host[1] and inside[1] in POLICIES:
+        # From idle, it is a privilege too: sched(7).
+        usual = Change(PREFIX, "chrt -o 0") if (inside[1], host[1]) == (BATCH, 0) else None
+        yield RULES["priority: policy"].cause(usual, container=POLICIES[inside[1]])
+
+
+def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each setting of MPI in a file that only one of both sees."""
+    differing = [
+        key
+        for key in sorted({*bare.settings, *container.settings})
+        if container.settings.get(key) != bare.settings.get(key) and "pmix-mca-params.conf " not in key
+    ]
+    for key in differing:
+        inside, host = container.settings.get(key), bare.settings.get(key)
+        path, name = key.rsplit(" ", 1)
+        variable, family = (name, "") if path.endswith("ucx.conf") else (f"OMPI_MCA_{name}", OPEN_MPI)
+        binding, besides = _binding(key, differing, bare)
+        words = {"name": name, "path": path, "besides": besides, "container": inside, "host": host}
+        words.update(variable=variable, directory=path.rpartition("/")[0])
+        kinds, weight = _kinds_of(key)
+        if host is not None and not host.startswith(_HIDDEN):
+            cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), **words)
+            yield cause._replace(family=family, kinds=kinds, weight=weight)
+        elif inside is not None:
+            cause = RULES["setting: of the image"].cause(binding, **words)
+            yield cause._replace(family=family, kinds=kinds, weight=weight - 2)
+
+
+def _kinds_of(key: str) -> Tuple[Tuple[str, ...], int]:
+    """Return the kinds of metrics that a setting can slow, and its weight.
+
+    :param key: its path and name.
+    """
+    path, name = key.rsplit(" ", 1)
+    others = (row[1:] for row in _OTHER_SETTINGS if not path.endswith("ucx.conf") and re.match(row[0], name))
+    return next(others, (MPI, RULES["setting"].weight))
+
+
+def _binding(key: str, differing: Sequence[str], bare: Observation) -> Tuple[Optional[Change], str]:
+    """Return the container with the host's directory of a setting, and what else of it differs, for the sentence.
+
+    None where the host has no such file, where a home has it, and where another setting of it slows the same: it would
+    not be known which of both helps.
+    """
+    path = key.rsplit(" ", 1)[0]
+    directory = path.rpartition("/")[0]
+    besides = [each for each in differing if each != key and each.startswith(f"{directory}/")]
+    same = [each for each in besides if {*_kinds_of(each)[0]} & {*_kinds_of(key)[0]}]
+    if same or not path.startswith("/etc/") or not any(each.startswith(f"{path} ") for each in bare.settings):
+        return None, ""
+    names = " and ".join(each.rsplit(" ", 1)[1] for each in besides)
+    verb = "differs" if len(besides) == 1 else "differ"
+    return Change(BIND, directory), f"; {names} of the same directory {verb} too" if besides else ""
+
+
+def devices_below(seen: Observation, beginning: str) -> List[str]:
+    """Return the paths of a side's devices that begin so."""
+    return [path for path in seen.devices if path.startswith(beginning)]
+
+
+def devices(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each kind of device of which the host has some, and the container none."""
+    for beginning, rule in rules_of("device"):
+        paths = devices_below(bare, beginning)
+        if paths and not devices_below(container, beginning):
+            place = beginning if beginning == INFINIBAND else paths[0]
+            change = None if rule.kinds == MEASURED else Change(BIND, place)
+            # Runtimes have options for these GPUs only.
+            change = Change(GPUS) if beginning == NVIDIA else change
+            yield rule.cause(change, beginning=beginning, path=paths[0])
+
+
+#: What looks for differences; each yields the causes between what bare and a container saw.
+RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
+    variables,
+    shared_memory,
+    processors,
+    values,
+    limits,
+    cgroup_limits,
+    instructions,
+    image_mount,
+    directories,
+    temporary_space,
+    library_path,
+    settings,
+    devices,
+    priority,
+    memory_nodes,
+    old_c_library,
+)
+
+
+#: Bytes of locked memory below which libraries of InfiniBand cannot register their buffers (PRACE D12.6, 4.4.3).
+LOCKED = 1 << 30
+#: Setting of the Yama module from which on a process may not read another one's memory (ptrace_scope).
+NO_SINGLE_COPY = 2
+
+
+def _remarks_on(seen: Observation) -> Iterator[str]:
+    """Yield what is wrong with what a side saw on a node."""
+    limit = seen.limits.get("Max locked memory", "")
+    if devices_below(seen, INFINIBAND) and limit.isdigit() and int(limit) < LOCKED:
+        yield (
+            f"only {size(int(limit))} of memory may be locked on a node with InfiniBand, whose libraries need more: "
+            "raise the limit (ulimit -l) for jobs"
+        )
+    space = seen.space.get("/dev/shm")
+    if space and space[1] < min(FULL, space[0] / 2):
+        yield f"/dev/shm has {size(space[1])} free of {size(space[0])}: remove what killed runs left there"
+    scope = seen.kernel.get("ptrace_scope", "")
+    if scope.isdigit() and int(scope) >= NO_SINGLE_COPY:
+        yield (
+            f"kernel.yama.ptrace_scope is {scope}: ranks of a node copy each message twice (no CMA); 0 or 1 lets them "
+            "copy it once"
+        )
+    # Some runtimes promise a home that is not there.
+    path = seen.environment.get("TMPDIR", "")
+    state = seen.directories.get(path, "usable")
+    if state != "usable":
+        yield f"TMPDIR is {path}, which is {state}: bind it, or set TMPDIR to a directory that is there"
+
+
+def remarks(sides: Mapping[str, Optional[Observation]]) -> List[str]:
+    """Return what is wrong on a job's nodes, each once, with the sides and nodes that it concerns.
+
+    :param sides: what each saw, by its label; None where it is not known.
+    """
+    concerned: Dict[str, List[str]] = {}
+    for label, seen in sides.items():
+        if not seen:
+            continue
+        on_first = [*_remarks_on(seen)]
+        for remark in on_first:
+            concerned.setdefault(remark, []).append(label)
+        for host in seen.nodes:
+            other = seen.at(host)
+            for remark in _remarks_on(other) if other else ():
+                if remark not in on_first:
+                    concerned.setdefault(remark, []).append(f"{label} on {host}")
+    return [f"{' and '.join(labels)}: {remark}" for remark, labels in concerned.items()]

@@ -1,0 +1,236 @@
+"""Find what differs between what the runs of both sides used, by the rules of ``rules.ini``."""
+
+import re
+from typing import Callable, FrozenSet, Iterable, Iterator, Mapping, Optional, Sequence, Set
+
+from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.explain.causes import (
+    AND,
+    BIND,
+    MPICH,
+    OPEN_MPI,
+    RULES,
+    SET,
+    UNPACK,
+    Cause,
+    Change,
+    rules_of,
+)
+from containercheck.job.explain.observations import Use
+from containercheck.job.formatting import size
+
+#: Part of the periods in which a cgroup may hold its processes back without an effect.
+HELD_BACK = 0.05
+#: Libraries of linear algebra by the name of their file, those that were optimized; and the reference implementation.
+_BLAS = {
+    "OpenBLAS": r"/libopenblas",
+    "MKL": r"/libmkl_",
+    "BLIS": r"/libblis",
+    "LibSci": r"/libsci",
+    "ESSL": r"/libessl",
+    "Arm Performance Libraries": r"/libarmpl",
+    "ATLAS": r"/libatlas|/atlas/",
+}
+_REFERENCE = re.compile(r"/blas/libblas\.so|/libblas\.so|/lapack/liblapack\.so")
+_REFERENCE_NAME = "the reference BLAS"
+#: Families of MPI and of OpenMP, by the names of their libraries.
+_MPI_LIBRARIES = {OPEN_MPI: r"/libmpi\.so\.(?!12\b)", MPICH: r"/libmpich|/libmpi\.so\.12\b"}
+_OPENMP = {"GNU's": r"/libgomp", "LLVM's or Intel's": r"/lib(omp|iomp5)\b"}
+#: Settings by which Open MPI does not try to copy from the memory of other ranks: of version 4, and of 5.
+NO_DIRECT_COPIES = ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_smsc=^cma")
+#: Part of a cgroup's memory from which on it is tight.
+NEARLY = 0.7
+#: Seconds for which both have to be watched before rates are compared: those of a start say nothing of a run.
+SHORTEST = 1.0
+#: Factor on bytes read from disks, and number of them in a run, from which on they are named.
+MORE_BYTES, MANY_BYTES = 5, 64 << 20
+#: Part of bare's time, and of what the container takes longer, that helpers must take before they are named.
+BUSY_HELPERS = 0.1
+#: Part of their time by which the container has to be slower: they run at the same time, and may slow nothing.
+HELD_UP_BY_HELPERS = 0.25
+
+
+def throttling(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a quota of processor time holds the container back, and not bare."""
+    inside, host = container.throttled, bare.throttled
+    if inside and inside[0] > HELD_BACK * inside[1] and not (host and host[0] > HELD_BACK * host[1]):
+        times, periods, cores = inside
+        yield RULES["quota: held back"].cause(container=f"{cores:.3g}", times=f"{times:.0f}", periods=f"{periods:.0f}")
+
+
+def threads(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a process has far more threads in the container."""
+    if bare.threads and container.threads >= 2 * bare.threads + 2:
+        change = Change(SET, f"OMP_NUM_THREADS={bare.threads}")
+        yield RULES["threads"].cause(change, container=container.threads, host=bare.threads)
+
+
+def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container computes with another library of linear algebra."""
+    inside, host = (_blas(side.libraries) for side in (container, bare))
+    if inside and host and inside != host:
+        rule = RULES["linear algebra: reference" if inside == _REFERENCE_NAME else "linear algebra"]
+        cause = rule.cause(container=inside, host=host)
+        yield cause._replace(remedy="compare with the same library") if host == _REFERENCE_NAME else cause
+
+
+def _blas(libraries: FrozenSet[str]) -> str:
+    text = "\n".join(libraries)
+    names = [name for name, pattern in _BLAS.items() if re.search(pattern, text)]
+    return " and ".join(names) or (_REFERENCE_NAME if _REFERENCE.search(text) else "")
+
+
+def libraries(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause for each kind of library that only one side has loaded, and that makes it faster or slower."""
+    if not bare.libraries or not container.libraries:
+        return
+    for _, rule in rules_of("library"):
+        files = rule.fields["files"]
+        inside, host = (_names(side.libraries, files) for side in (container, bare))
+        only, where, elsewhere = (set() if inside else host), "on the host", "in the container"
+        if "in container" in rule.fields:
+            only, where, elsewhere = inside - host, elsewhere, where
+        if only:
+            loaded = rule.fields["what"].format(" and ".join(sorted(only)))
+            yield rule.cause(loaded=loaded, where=where, elsewhere=elsewhere)
+
+
+def _names(paths: FrozenSet[str], pattern: str) -> Set[str]:
+    """Return the names of those libraries that a pattern matches, without ``lib`` and version."""
+    matches = (re.search(rf"({pattern})[^/]*$", path) for path in paths)
+    return {re.sub(r"^/lib", "", match[1]) for match in matches if match}
+
+
+def _known(use: Use, names: Mapping[str, str]) -> Set[str]:
+    return {name for name, files in names.items() if any(re.search(files, path) for path in use.libraries)}
+
+
+def families_of(uses: Iterable[Use]) -> Set[str]:
+    """Return the families of MPI that any of some sides loaded."""
+    return {name for use in uses for name in _known(use, _MPI_LIBRARIES)}
+
+
+def families(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where both sides have another MPI, of the same family or not, or another OpenMP."""
+    for rule, names in (("family: MPI", _MPI_LIBRARIES), ("family: OpenMP", _OPENMP)):
+        inside, host = (_known(side, names) for side in (container, bare))
+        if inside and inside == host:
+            inside, host = ({_file_of(path, names) for path in side.libraries} - {""} for side in (container, bare))
+        if inside and host and not inside & host:
+            yield RULES[rule].cause(container=" and ".join(sorted(inside)), host=" and ".join(sorted(host)))
+
+
+def _file_of(path: str, known: Mapping[str, str]) -> str:
+    """Return the name of a library that is of a known family, without its minor version; else an empty name."""
+    is_known = any(re.search(files, path) for files in known.values())
+    return re.sub(r"(\.so(\.\d+)?).*", r"\1", path.rpartition("/")[2]) if is_known else ""
+
+
+def user_namespaces(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks of a node are in several user namespaces, and cannot copy from one another.
+
+    What Open MPI 4.1 does then is slower, and hung HPCC's PTRANS in rootless containers: not with these settings.
+    """
+    if container.user_namespaces > 1 >= bare.user_namespaces:
+        options = " or ".join(f"{each.name}'s {each.shared_namespace}" for each in RUNTIMES if each.shared_namespace)
+        change, besides = None, ""
+        if families_of([container]) == {OPEN_MPI}:
+            besides = f"; or tell Open MPI not to try ({' '.join(NO_DIRECT_COPIES)})"
+            change = Change(SET, AND.join(NO_DIRECT_COPIES))
+        words = {"container": container.user_namespaces, "options": options, "besides": besides}
+        yield RULES["namespaces"].cause(change, **words)._replace(stays=True)
+
+
+def segments(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks of bare share memory in /dev/shm, and those of the container do not."""
+    if bare.shared_memory and not container.shared_memory and container.libraries:
+        yield RULES["segments"].cause(Change(BIND, "/dev/shm"), host=min(bare.shared_memory))
+
+
+def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container's cgroup gives it less memory, which is that for files too."""
+    limit, host = container.memory_limit, bare.memory_limit
+    if limit and (not host or limit < host):
+        used = f", of which a run's processes held {size(int(container.memory))}" if container.memory else ""
+        rule = RULES["memory limit: tight" if container.memory > NEARLY * limit else "memory limit: of runs"]
+        yield rule.cause(container=size(int(limit)), used=used)
+
+
+def rates(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause for each kind of event that is far more frequent in the container: faults, switches."""
+    if min(bare.watched, container.watched) < SHORTEST:
+        return
+    for name, rule in rules_of("rate"):
+        inside, host = (getattr(side, name) / side.watched for side in (container, bare))
+        if inside > float(rule.fields["factor"]) * host and inside > float(rule.fields["least"]):
+            change = Change(UNPACK) if "change" in rule.fields else None
+            yield rule.cause(change, container=f"{inside:.0f}", host=f"{host:.0f}")
+
+
+def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks talk over another interface in the container; what tells them to comes first."""
+    inside, host = (side.interfaces - {"lo"} for side in (container, bare))
+    if inside and inside - host:
+        over = ", ".join(sorted(host)) if host else "the fabric or shared memory"
+        change = _over_interfaces(sorted(host), container)
+        yield RULES["interface"].cause(change, container=", ".join(sorted(inside - host)), host=over)
+
+
+def _over_interfaces(names: Sequence[str], container: Use) -> Optional[Change]:
+    """Return the container with the variables that name interfaces to what it loads; None for nothing that has any."""
+    if not names:
+        return None
+    every = ",".join(names)
+    settings = [f"OMPI_MCA_btl_tcp_if_include={every}"] if OPEN_MPI in families_of([container]) else []
+    # libfabric's variable names a single one: fi_tcp(7).
+    for library, setting in (("/libucp", f"UCX_NET_DEVICES={every}"), ("/libfabric", f"FI_TCP_IFACE={names[0]}")):
+        settings += [setting] if any(library in path for path in container.libraries) else []
+    return Change(SET, AND.join(settings)) if settings else None
+
+
+def fabric_devices(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks of bare have devices of a fabric open, and those of the container none."""
+    if bare.devices and not container.devices and container.libraries:
+        yield RULES["fabric"].cause(host=min(bare.devices))
+
+
+def where_threads_run(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the threads of the container may run on at most half of the processors of bare's."""
+    if container.processors and 2 * container.processors <= bare.processors:
+        inside = f"{container.processors} processor" + ("s" if container.processors > 1 else "")
+        yield RULES["processors: of threads"].cause(container=inside, host=f"{bare.processors} processors")
+
+
+def reads(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container's processes read far more from disks."""
+    if container.read > MORE_BYTES * bare.read and container.read > MANY_BYTES:
+        yield RULES["reads"].cause(container=size(container.read), host=size(bare.read))
+
+
+def helpers(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the runtime's helpers take much processor time, and the container that much longer."""
+    longer = container.seconds - bare.seconds
+    is_much = container.helpers > BUSY_HELPERS * max(bare.seconds, longer)
+    is_more = container.helpers > 2 * bare.helpers + 0.5
+    if bare.seconds and is_much and is_more and longer > HELD_UP_BY_HELPERS * container.helpers:
+        words = {"helping": f"{container.helpers:.1f}", "container": f"{container.seconds:.1f}"}
+        yield RULES["helpers"].cause(Change(UNPACK), **words)
+
+
+#: What looks for differences; each yields the causes between what the runs of bare and of a container used.
+RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
+    throttling,
+    threads,
+    linear_algebra,
+    libraries,
+    families,
+    user_namespaces,
+    segments,
+    memory_limit,
+    rates,
+    interfaces,
+    fabric_devices,
+    where_threads_run,
+    reads,
+    helpers,
+)

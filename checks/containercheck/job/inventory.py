@@ -1,0 +1,282 @@
+"""Print the facts of a machine that containers and their checks need, as one JSON object.
+
+    python3 checks/containercheck/job inventory
+
+It runs on the machine itself, changes nothing there, and takes a few seconds at most. Standard library only, Python 3.6
+or newer.
+"""
+
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from containercheck.job import architectures, container_runtimes, mpi, runtime_start
+from containercheck.job.container_runtimes import Runtime
+
+#: Longest wait for a program that is asked what it is; seconds. A module system or srun may ask a server.
+PATIENCE = 20.0
+#: Programs that mount an image file without privileges: squashfuse's own, and the name that Apptainer's packages use.
+MOUNTERS = ("squashfuse_ll", "squashfuse")
+#: Programs that compile what the bare side runs.
+TOOLS = ("gcc", "g++", "make")
+
+
+def output_of(words: Sequence[str]) -> Tuple[Optional[int], str]:
+    """Return the exit status of a program and what it prints, both streams; None and "" where it does not run."""
+    try:
+        process = subprocess.run(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ""
+    return process.returncode, process.stdout.decode(errors="replace").strip()
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that has a digit in it: the one with the version; else its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if re.search(r"\d", line)), lines[0] if lines else "")
+
+
+def read(path: Path) -> str:
+    """Return the content of a small file, without blanks around it; empty where it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def inventory(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return the facts of this machine, by topic; each topic is there, empty where the machine has nothing of it.
+
+    ``locked_memory`` is a limit of processes in bytes, None for none; ``shared_memory`` the size of /dev/shm in bytes.
+
+    :param root: root of the file systems that are read.
+    """
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    try:
+        state = os.statvfs(str(root / "dev/shm"))
+        shared = state.f_blocks * state.f_frsize  # type: Optional[int]
+    except OSError:
+        shared = None
+    return {
+        "host": host(root),
+        "processor": processor(root),
+        "runtimes": runtimes(),
+        "namespaces": user_namespaces(root),
+        "fuse": os.access(str(root / "dev/fuse"), os.R_OK | os.W_OK),
+        "locked_memory": None if locked == resource.RLIM_INFINITY else locked,
+        "shared_memory": shared,
+        "mpi": mpi_libraries(),
+        "pmi": pmi_plugins(),
+        "tools": [name for name in TOOLS if shutil.which(name)],
+        "gpus": gpus(root),
+        "fabric": fabric(root),
+    }
+
+
+def brief() -> Dict[str, Any]:
+    """Return the facts for a heading: only the first of the runtimes, as each of them has to be started."""
+    first = [runtime.command for runtime in container_runtimes.RUNTIMES if shutil.which(runtime.command)][:1]
+    return {"host": host(), "processor": processor(), "runtimes": runtimes(first), "mpi": mpi_libraries()}
+
+
+def host(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return name, system, kernel, C library and Python of this machine, and whether this user is root."""
+    release = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(root / "etc/os-release"), re.MULTILINE))
+    try:
+        # musl, for one, does not know the name.
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        libc = ""
+    return {
+        "name": socket.gethostname(),
+        "system": release.get("PRETTY_NAME", ""),
+        "kernel": platform.release(),
+        "libc": libc,
+        "python": platform.python_version(),
+        "root": os.geteuid() == 0,
+    }
+
+
+def processor(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return architecture, model, processors, sockets, cores of a socket and memory (bytes) of this machine."""
+    places = set()
+    for topology in root.glob("sys/devices/system/cpu/cpu[0-9]*/topology"):
+        places.add((read(topology / "physical_package_id"), read(topology / "core_id")))
+    return {
+        "architecture": platform.machine(),
+        "model": architectures.processor(read(root / "proc/cpuinfo")) or "",
+        "processors": os.cpu_count() or 1,
+        "usable": len(os.sched_getaffinity(0)),
+        "sockets": len({socket_ for socket_, _ in places}) or 1,
+        "cores": len(places) or os.cpu_count() or 1,
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
+    """Return the container runtimes of this machine: name, path, version, and how they mount an image file.
+
+    :param commands: commands to look for; by default those of all runtimes of the library.
+    """
+    runtimes_here = []
+    for command in commands or dict.fromkeys(runtime.command for runtime in container_runtimes.RUNTIMES):
+        path = shutil.which(command)
+        if not path:
+            continue
+        status, output = output_of([path, *container_runtimes.by_command(command).version])
+        runtime = container_runtimes.recognized(command, output)
+        runtimes_here.append(
+            {
+                "name": runtime.name or command,
+                "path": path,
+                "version": first_line(output) if status == 0 else "",
+                "problem": "" if status == 0 else first_line(output) or "it does not run",
+                "mounts": mounting(runtime, path),
+            }
+        )
+    return runtimes_here
+
+
+def mounting(runtime: Runtime, path: str) -> str:
+    """Return how a runtime mounts image files: ``setuid``, the name of a program of FUSE, or ``unpacks``.
+
+    Empty for a runtime that runs no image files, or does not print the directory of its parts.
+    """
+    if not runtime.configuration:
+        return ""
+    _, output = output_of([path, *runtime.configuration])
+    settings = dict(re.findall(r"^(\w+)=(.*)$", output, re.MULTILINE))
+    libexec = Path(settings.get("LIBEXECDIR") or "/nonexistent")
+    parts = [directory / "bin" for directory in (libexec / Path(path).name, libexec / runtime.command)]
+    for directory in parts:
+        try:
+            mode = (directory / "starter-suid").stat().st_mode
+        except OSError:
+            continue
+        if mode & stat.S_ISUID:
+            return "setuid"
+    if os.geteuid() == 0 and not runtime_start.is_crippled_root():
+        return "kernel"
+    for name in MOUNTERS:
+        if shutil.which(name, path=os.pathsep.join([*map(str, parts), os.environ.get("PATH", "")])):
+            return name
+    return "unpacks"
+
+
+def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return whether a program may have a user namespace of its own, and the setting that forbids it."""
+    status, output = output_of(["unshare", "--user", "--map-root-user", "true"])
+    kernel = root / "proc/sys"
+    why = ""
+    if read(kernel / "user/max_user_namespaces") == "0":
+        why = "user.max_user_namespaces is 0"
+    elif read(kernel / "kernel/unprivileged_userns_clone") == "0":
+        why = "kernel.unprivileged_userns_clone is 0"
+    elif read(kernel / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+        why = "kernel.apparmor_restrict_unprivileged_userns is 1"
+    if status is None:
+        # No unshare: the settings have to do.
+        return {"allowed": not why, "problem": why}
+    return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(output)}
+
+
+def mpi_libraries() -> List[Dict[str, str]]:
+    """Return the MPI libraries that the loader finds: family, title, library, and the version by its program.
+
+    First comes the one that programs are compiled with, else Open MPI.
+    """
+    names = set()
+    _, listed = output_of(["ldconfig", "-p"] if shutil.which("ldconfig") else ["/sbin/ldconfig", "-p"])
+    names.update(re.findall(r"^\s*(libmpi\S*)", listed, re.MULTILINE))
+    for directory in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)):
+        try:
+            names.update(os.listdir(directory))
+        except OSError:
+            continue
+    libraries: List[Dict[str, str]] = []
+    for name in sorted(names):
+        family = mpi.family_of(name) if mpi.SONAME.match(name) else None
+        if not family or any(known["family"] == family for known in libraries):
+            continue
+        program = mpi.ABIS[family].program
+        _, output = output_of([program]) if program and shutil.which(program) else (None, "")
+        number = re.search(r"(?:Open MPI|MPICH Version): *v?(\S+)", output)
+        title = mpi.ABIS[family].title
+        libraries.append({"family": family, "title": title, "library": name, "version": number[1] if number else ""})
+    first = _family_of_compiler() or "openmpi"
+    return sorted(libraries, key=lambda library: library["family"] != first)
+
+
+def _family_of_compiler() -> str:
+    """Return the family of MPI that ``mpicc`` links with; empty if unknown."""
+    if not shutil.which("mpicc"):
+        return ""
+    # Open MPI and MPICH, with their derivatives, print the compiler's command line for this word.
+    _, command_line = output_of(["mpicc", "-show"])
+    for directory in re.findall(r"(?:^|\s)-L(\S+)", command_line):
+        for name in re.findall(r"(?:^|\s)-l(mpi\w*)", command_line):
+            library = Path(directory, f"lib{name}.so")
+            family = mpi.family_of(mpi.soname_of(str(library.resolve()))) if library.exists() else None
+            if family:
+                return family
+    return ""
+
+
+def pmi_plugins() -> List[str]:
+    """Return the PMI plugins of srun, by which it starts ranks; empty without srun."""
+    if not shutil.which("srun"):
+        return []
+    _, output = output_of(["srun", "--mpi=list"])
+    # "MPI plugin types are...", then one a line (a comma-separated list since 22.05 for versions of pmix).
+    lines = [line.strip() for line in output.splitlines()]
+    return sorted({word for line in lines for word in re.findall(r"^(?:srun: )?(none|cray_shasta|pmi\w*)$", line)})
+
+
+def gpus(root: Path = Path("/")) -> List[str]:
+    """Return the GPUs, as their vendor's tool names them; by their devices where the tool is not there."""
+    if shutil.which("nvidia-smi"):
+        status, output = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        if status == 0 and output:
+            return ["{} (driver {})".format(*map(str.strip, line.rsplit(",", 1))) for line in output.splitlines()]
+    devices = sorted(path.name for path in (root / "dev").glob("nvidia[0-9]*"))
+    if (root / "dev/kfd").exists():
+        cards = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/gpu_id")
+        devices += [f"AMD GPU {read(card)}" for card in sorted(cards) if read(card) not in ("", "0")]
+    return devices
+
+
+def fabric(root: Path = Path("/")) -> List[str]:
+    """Return the adapters of fast networks, with the state of the first port by their kernel driver."""
+    adapters = []
+    for device in sorted((root / "sys/class/infiniband").glob("*")):
+        port = device / "ports/1"
+        state, rate = read(port / "state").rpartition(": ")[2].lower(), read(port / "rate")
+        words = " ".join(filter(None, [read(port / "link_layer"), rate, state]))
+        adapters.append(f"{device.name}: {words}" if words else device.name)
+    # HPE Slingshot, Cornelis Omni-Path Express and Intel's have classes of their own.
+    for name in ("cxi", "hfi1"):
+        adapters += [device.name for device in sorted((root / "sys/class" / name).glob("*"))]
+    return adapters
+
+
+def main() -> None:
+    """Print the facts."""
+    print(json.dumps(inventory()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Fill in the commands of a side on the node that runs them (standard library only, Python 3.6 or newer; in the job).
+
+    python3 checks/containercheck enter subject preflight
+
+runs one of the commands of ``commands.json``. These are lines of shell with slots such as ``{{options}}`` for what only
+the node knows: the options that its container runtime needs, the host's MPI, the words that start ranks there. The
+programs that find these out write them into ``subject.launch.json``. What is run is a script without any slot, which
+lies beside its output; so the same commands also start a side with one change (:meth:`Launch.with_remedy`).
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Dict, List
+
+from containercheck.job import contract
+from containercheck.job.explain import causes
+
+#: Slots: words before the container runtime; its options on this node; those of the host's MPI; those of a remedy;
+#: words before the program in the container; what the runtime is to run; the directory to which the image is unpacked;
+#: the name of the side.
+START, OPTIONS, MPI_OPTIONS, CHANGES, PREFIX, IMAGE, TREE, SIDE = (
+    "{{start}}",
+    "{{options}}",
+    "{{mpi-options}}",
+    "{{changes}}",
+    "{{prefix}}",
+    "{{image}}",
+    "{{tree}}",
+    "{{side}}",
+)
+_SLOT = re.compile(r"\{\{(start|options|mpi-options|changes|prefix|image|tree|side|content of [\w.-]+)\}\}( ?)")
+#: The option of srun that chooses a PMI plugin.
+PLUGIN_OPTION = re.compile(r"--mpi[= ](\S+)")
+#: Options of the shell's ``ulimit`` by the name of the limit in /proc, and the bytes of its unit: POSIX shells and
+#: bash(1); that of processes is another one in some shells (dash(1): -p).
+_ULIMITS = {
+    "Max locked memory": (("l",), 1024),
+    "Max stack size": (("s",), 1024),
+    "Max address space": (("v",), 1024),
+    "Max processes": (("u", "p"), 1),
+    "Max cpu time": (("t",), 1),
+    "Max open files": (("n",), 1),
+}
+
+
+def content_of(file: str) -> str:
+    """Return the slot for the content of a file in the stage directory."""
+    return f"{{{{content of {file}}}}}"
+
+
+class Launch:
+    """The commands of a side, with the words for their slots.
+
+    :param name: of the side.
+    :ivar commands: by name (job/contract.py), with slots.
+    :ivar words: by slot, as lists; ``image`` is text of the shell.
+    :ivar container: what the runtime runs (``image``), how it binds (``bind``), its words for GPUs (``gpus``), whether
+        the image may be unpacked (``unpacks``), and where (``tree``); empty for a side without a container.
+    :raises OSError: the stage directory has no commands.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Read the commands, and what is known of the node so far."""
+        self.name = name
+        self.words = _read(Path(contract.launch_file(name)))
+        stored = _read(Path(contract.COMMANDS))[self.words.get("of", name)]
+        self.commands: Dict[str, str] = stored["commands"]
+        self.container: Dict[str, Any] = stored["container"]
+
+    def script(self, command: str) -> str:
+        """Return the text of one of the commands, without slots."""
+        text = _SLOT.sub(self._fill, self.commands[command])
+        plugin = self.words.get("plugin")
+        return with_plugin(text, plugin) if plugin else text
+
+    @property
+    def run(self) -> str:
+        """The text of one run of the side."""
+        return self.script(contract.RUN_INSIDE if self.words.get("is-inside") else contract.RUN_SIDE)
+
+    @property
+    def image(self) -> str:
+        """What the runtime is to run, as text of the shell; its name may be known only on the node."""
+        return _SLOT.sub(self._fill, self.words.get("image") or self.container["image"])
+
+    def _fill(self, match: Any) -> str:
+        slot, blank = match.groups()
+        if slot == "side":
+            return self.name + blank
+        if slot == "image":
+            text = self.image
+        elif slot == "tree":
+            text = self.words.get("image") or self.container["tree"]
+        elif slot.startswith("content of "):
+            text = " ".join(map(shlex.quote, Path(slot[len("content of ") :]).read_text().split()))
+        else:
+            text = " ".join(map(shlex.quote, self.words.get(slot, ())))
+        return text + blank if text else ""
+
+    def fits(self, remedy: causes.Change) -> bool:
+        """Tell whether the side's own commands can carry a remedy out (job/explain/causes.py)."""
+        if remedy.kind == causes.UNPACK:
+            return bool(self.container["unpacks"]) and "image" not in self.words
+        if remedy.kind == causes.GPUS:
+            return bool(self.container["gpus"])
+        return True
+
+    def with_remedy(self, name: str, remedy: causes.Change) -> "Launch":
+        """Write down a side with one change to the container, and return it.
+
+        :param name: of the new side.
+        """
+        changes: List[str] = list(self.words.get("changes", ()))
+        prefix: List[str] = list(self.words.get("prefix", ()))
+        words = {**self.words, "of": self.words.get("of", self.name)}
+        kind, value = remedy.kind, remedy.value
+        if kind == causes.UNSET:
+            prefix = ["env", "-u", value, *prefix]
+        elif kind == causes.SET:
+            prefix = ["env", *value.split(causes.AND), *prefix]
+        elif kind == causes.OPTION:
+            changes += shlex.split(value)
+        elif kind == causes.BIND:
+            changes.append(self.container["bind"].format(source=value, target=value))
+        elif kind == causes.CPUS:
+            prefix = ["taskset", "-c", value, *prefix]
+        elif kind == causes.LIMIT:
+            prefix = [*limited(*value.split("=")), *prefix]
+        elif kind == causes.PREFIX:
+            prefix = [*shlex.split(value), *prefix]
+        elif kind == causes.GPUS:
+            changes += shlex.split(self.container["gpus"])
+        elif kind == causes.UNPACK:
+            words["image"] = f"{contract.UNPACKED}.{name}"
+        elif kind == causes.HIDE:
+            words["start"] = [*self.words.get("start", ()), "env", "-u", value]
+        elif kind == causes.PLUGIN:
+            words["plugin"] = value
+        note(name, {**words, "changes": changes, "prefix": prefix})
+        return Launch(name)
+
+
+def note(side: str, words: Dict[str, Any]) -> None:
+    """Write down words for slots of a side's commands, beside those that are known."""
+    path = Path(contract.launch_file(side))
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps({**_read(path), **words}))
+    temporary.replace(path)
+
+
+def with_plugin(command: str, plugin: str) -> str:
+    """Return a command of srun with another PMI plugin.
+
+    >>> with_plugin("srun --mpi=pmi2 -n 2 code", "pmix"), with_plugin("srun -n 2 code", "pmix")
+    ('srun --mpi=pmix -n 2 code', 'srun --mpi=pmix -n 2 code')
+    """
+    if PLUGIN_OPTION.search(command):
+        return PLUGIN_OPTION.sub(f"--mpi={plugin}", command)
+    return re.sub(r"\bsrun(?= )", f"srun --mpi={plugin}", command, count=1)
+
+
+def limited(name: str, value: str) -> List[str]:
+    """Return the words that set a soft limit for the program after them; they end with an error above the hard one.
+
+    :param name: of the limit, in the words of /proc.
+    """
+    options, unit = _ULIMITS[name]
+    amount = value if not value.isdigit() else str(int(value) // unit)
+    setting = " || ".join(f'ulimit -S -{option} "$0"' for option in options)
+    return ["sh", "-c", f'{{ {setting}; }} && exec "$@"', amount]
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def main() -> None:
+    """Become one of the commands of a side."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("side")
+    parser.add_argument("command")
+    arguments = parser.parse_args()
+    text = Launch(arguments.side).script(arguments.command)
+    os.execvp("bash", ["bash", "-c", text])

@@ -1,0 +1,184 @@
+"""Judge remedies: the container with one change each, run in the same rounds as bare and the container.
+
+Standard library only, Python 3.6 or newer: the job asks after each round.
+
+A remedy *helps* with a metric if the container is worse than the container with the remedy, by half of what the first
+rounds found or by the tolerance: the verdict of a failure, with its error probabilities, among all remedies and
+metrics. It is *all* of it if the container with the remedy passes against bare. Remedies change no verdict on the
+container: a remedy that fails, or computes other answers, is only left out.
+"""
+
+import collections
+import math
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
+
+from containercheck.job.outputs import reading
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.run_results import Values, read_run
+from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs
+
+#: Rounds after which remedies are no longer waited for.
+MOST_ROUNDS = 8
+#: Part of the overhead that a remedy must take away to help.
+PART = 0.5
+
+
+class RemedyTrial(NamedTuple):
+    """One remedy and one metric: the container against the remedy, the remedy and the container against bare."""
+
+    helps: Pairs
+    rest: Pairs
+    whole: Pairs
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another round may tell whether it helps, or whether it is all."""
+        if self.helps.verdict == INCONCLUSIVE:
+            return not self.helps.is_hopeless
+        return self.helps.verdict == FAIL and self.rest.verdict == INCONCLUSIVE and not self.rest.is_hopeless
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether the overhead is gone with the remedy, and only with it."""
+        return self.helps.verdict == FAIL and self.rest.verdict == PASS
+
+    def result(self) -> Dict[str, Any]:
+        """Return verdicts and overheads, as the record has them."""
+        rest = self.rest
+        return {
+            "helps": self.helps.verdict,
+            "rest": rest.verdict,
+            "rounds": rest.rounds,
+            "overhead": rest.estimate,
+            "interval": [end if math.isfinite(end) else None for end in rest.interval],
+            "without": self.whole.estimate,
+            "spread": rest.spread,
+            "tolerance": rest.highest if math.isfinite(rest.highest) else None,
+            "unit": "%" if rest.compare == "ratio" else "",
+        }
+
+
+class Remedy(NamedTuple):
+    """A side that runs in the same rounds as the others, to see whether a change helps.
+
+    :ivar name: of the side, and ``of`` of the side that it repeats with one change.
+    :ivar metrics: of each metric that failed, its overhead; empty where runs ended or hung.
+    """
+
+    name: str
+    of: str
+    metrics: Dict[str, float]
+
+
+class Experiments:
+    """The remedies of a job and their trials.
+
+    :param facts: by which runs are read.
+    :ivar trials: by remedy and metric.
+    :ivar failed: why a remedy is left out, by its name.
+    :ivar ended_well: of each remedy the runs that ended, with right answers.
+    """
+
+    def __init__(self, facts: Facts, remedies: Iterable[Remedy] = ()) -> None:
+        """No rounds yet."""
+        self._facts = facts
+        self._remedies = collections.OrderedDict((remedy.name, remedy) for remedy in remedies)
+        self._values: Dict[str, Values] = {}
+        self.trials: Dict[str, Dict[str, RemedyTrial]] = collections.defaultdict(collections.OrderedDict)
+        self.failed: Dict[str, str] = {}
+        self.ended_well: Dict[str, int] = collections.Counter()
+
+    def begin(self, remedy: Remedy) -> None:
+        """Add a remedy for what ends or hangs; its metrics are not judged."""
+        self._remedies[remedy.name] = remedy
+
+    def is_remedy(self, side: str) -> bool:
+        """Tell whether a side is a remedy, and not judged."""
+        return side in self._remedies
+
+    def add(self, run: Dict[str, Any], stagedir: Path) -> None:
+        """Read the run of a remedy; one that failed ends its experiment."""
+        name = run["side"]
+        result = read_run(run, self._facts, stagedir, self._remedies[name].of)
+        if result.problems:
+            self.failed[name] = result.problems[0].text
+        elif result.values:
+            self._values[name] = result.values
+            self.ended_well[name] += 1
+
+    def end_round(self, metrics: Optional[Mapping[str, Mapping[str, float]]], answers: Mapping[str, Any]) -> None:
+        """Count the round of the runs that were added last.
+
+        :param metrics: of the sides that are judged; None where the round does not count.
+        :param answers: of the sides that are judged, by name.
+        """
+        values, self._values = self._values, {}
+        for name, of_remedy in values.items():
+            remedy = self._remedies[name]
+            bare = self._facts.side(remedy.of).compared_with or ""
+            differ = self._disagreement(of_remedy.answers, answers.get(bare, {}))
+            if differ:
+                self.failed[name] = f"answers differ: {differ}"
+            elif metrics is not None and name not in self.failed:
+                self._add_round(remedy, of_remedy.metrics, metrics.get(bare, {}), metrics.get(remedy.of, {}))
+
+    def _add_round(
+        self, remedy: Remedy, mended: Mapping[str, float], bare: Mapping[str, float], container: Mapping[str, float]
+    ) -> None:
+        for metric in self._facts.metrics:
+            name = metric.name
+            if name in remedy.metrics and all(name in values for values in (mended, bare, container)):
+                trials = self.trials[remedy.name]
+                trial = trials.setdefault(name, self._new_trial(remedy, metric))
+                trial.helps.add(mended[name], container[name])
+                trial.rest.add(bare[name], mended[name])
+                trial.whole.add(bare[name], container[name])
+
+    def _disagreement(self, of_remedy: Mapping[str, Any], of_bare: Mapping[str, Any]) -> str:
+        for answer in self._facts.answers:
+            if answer.side is None and answer.name in of_remedy and answer.name in of_bare:
+                differ = reading.disagreement(answer, of_bare[answer.name], of_remedy[answer.name], "bare")
+                if differ:
+                    return differ
+        return ""
+
+    def _new_trial(self, remedy: Remedy, metric: Any) -> RemedyTrial:
+        count = max(1, sum(len(other.metrics) for other in self._remedies.values()))
+        side = self._facts.side(remedy.of)
+        rest, whole = (self._facts.new_pairs(side, metric, count, may_gain=True) for _ in range(2))
+        part = PART * remedy.metrics[metric.name]
+        # An overhead that a reference expects may be large; what is to go is what exceeds it.
+        enough = min(part, rest.highest) if rest.highest > 0 else part
+        prior = self._facts.priors.get(metric.name)
+        helps = Pairs(metric.better, metric.compare, -math.inf, enough, count, None, prior, True)
+        return RemedyTrial(helps, rest, whole)
+
+    def more_would_tell(self, rounds: int) -> bool:
+        """Tell whether another round may decide an experiment.
+
+        :param rounds: number of complete rounds.
+        """
+        left = [name for name in self._remedies if name not in self.failed]
+        # A proof of all metrics ends it: what else there is was tried in the same rounds.
+        if rounds >= MOST_ROUNDS or any(self._is_proven(name) for name in left):
+            return False
+        return any(
+            name not in self.trials or any(trial.is_open for trial in self.trials[name].values()) for name in left
+        )
+
+    def _is_proven(self, name: str) -> bool:
+        trials = self.trials.get(name, {}).values()
+        return bool(trials) and all(trial.is_proof for trial in trials)
+
+    def results(self) -> List[Dict[str, Any]]:
+        """Return for each remedy its name, why it failed, and for each metric the verdicts and overheads."""
+        return [
+            {
+                "name": name,
+                "failed": self.failed.get(name, ""),
+                "ended_well": self.ended_well[name],
+                "metrics": {metric: trial.result() for metric, trial in self.trials.get(name, {}).items()},
+            }
+            for name in self._remedies
+        ]

@@ -1,0 +1,122 @@
+"""Read ``facts.json``: what a job knows of its sides, metrics and answers.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import copy
+import math
+import types
+from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from containercheck.job.stats.pairs import Pairs, Prior
+
+
+class JobSide(NamedTuple):
+    """A side of the job.
+
+    :ivar name: of the side, and ``label`` for people.
+    :ivar compared_with: name of the side that it is compared with; None for one that is only a measure.
+    :ivar accepted: lowest and highest accepted overhead for this side alone, by metric.
+    :ivar may_fail: whether the other sides run on without it.
+    :ivar contained: whether it runs in a container; ``host_mpi``, ``image``, ``trees``, ``mpi``, ``preloads_mpi``,
+        ``replaces`` and ``shares_cores`` describe what it runs (sides/sides.py).
+    """
+
+    name: str
+    label: str
+    compared_with: Optional[str]
+    accepted: Dict[str, Tuple[float, float]] = {}
+    may_fail: bool = False
+    contained: bool = False
+    host_mpi: bool = False
+    image: str = ""
+    trees: Sequence[str] = ()
+    mpi: bool = False
+    preloads_mpi: bool = False
+    replaces: bool = False
+    shares_cores: bool = False
+
+
+class Facts:
+    """The facts by which runs are read.
+
+    :ivar metrics: declared metrics, in their order; ``accepted`` is the range in which the overhead must lie, and
+        ``expected`` the overhead that a reference expects in it, None where it expects none.
+    :ivar priors: by metric, the known spread.
+    :ivar answers: declared answers.
+    :ivar rank_count: the answer with the number of ranks of a run; None for a program without MPI.
+    :ivar ranks: the number that it must be.
+    :ivar sides: the sides of the job.
+    :ivar cores: processors that a side has on a node.
+    :ivar identity: what the program prints about its own build.
+    :ivar expected: metrics whose overhead has a reference.
+    :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
+    :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
+        None where they take turns.
+    :ivar remedies: most changes to a container that are tried where it failed.
+    :ivar deadline: seconds of the job after which no further run of a confirmation is begun.
+    :ivar earlier: the metrics of rounds of an earlier job, which count: of each round side, metric and value.
+    :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
+    :ivar earlier_builds: the builds of the programs that they were measured with (job/verdict/builds.py).
+    :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
+    """
+
+    def __init__(self, content: Dict[str, Any]) -> None:
+        """Take the facts from the object in the JSON file.
+
+        :raises KeyError: one is missing.
+        """
+        defaults: Dict[str, Any] = {"expected": None, "sides": ()}
+        self.metrics = [types.SimpleNamespace(**{**defaults, **metric}) for metric in content["metrics"]]
+        self.priors = {metric: Prior(*prior) for metric, prior in content.get("priors", {}).items()}
+        self.answers = [types.SimpleNamespace(**answer) for answer in content["answers"]]
+        self.rank_count = types.SimpleNamespace(**content["rank_count"]) if content["rank_count"] else None
+        self.ranks: int = content["ranks"]
+        self.sides = [JobSide(**side) for side in content["sides"]]
+        self.emulated: bool = content["emulated"]
+        self.cores: int = content.get("cores", 1)
+        self.identity = [types.SimpleNamespace(**identity) for identity in content.get("identity", ())]
+        self.expected: List[str] = content.get("with_reference", [])
+        self.duet: Optional[Dict[str, Any]] = content.get("duet")
+        self.remedies: int = content.get("remedies", 0)
+        self.deadline: float = content.get("deadline", math.inf)
+        self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
+        self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
+        self.earlier_builds: Dict[str, str] = content.get("earlier_builds", {})
+        self.earlier_refused: str = content.get("earlier_refused", "")
+
+    def side(self, name: str) -> JobSide:
+        """Return the side with this name."""
+        return next(side for side in self.sides if side.name == name)
+
+    def metrics_of(self, side: str) -> List[Any]:
+        """Return the metrics that a side has."""
+        return [metric for metric in self.metrics if not metric.sides or side in metric.sides]
+
+    def answers_of(self, side: str) -> List[Any]:
+        """Return the answers that a side has."""
+        return [answer for answer in self.answers if answer.side in (None, side)]
+
+    def of_sides(self, names: Collection[str]) -> "Facts":
+        """Return the facts for some of the sides only, without rounds of an earlier job."""
+        facts = copy.copy(self)
+        facts.sides = [side for side in self.sides if side.name in names]
+        facts.earlier, facts.earlier_runtimes, facts.earlier_refused = [], {}, ""
+        return facts
+
+    def refuse_earlier(self, reason: str) -> None:
+        """Have rounds of an earlier job not count."""
+        self.earlier, self.earlier_refused = [], reason
+
+    def new_pairs(self, side: JobSide, metric: Any, count: int, may_gain: bool = False) -> Pairs:
+        """Return the pairs of a metric of a side, without rounds.
+
+        :param count: number of metrics that are judged together.
+        :param may_gain: whether no gain is a question; none is where the side has an accepted range of its own.
+        """
+        low, high = side.accepted.get(metric.name, metric.accepted)
+        # A reference expects an overhead against the host, and none against another container.
+        has_range = metric.name in side.accepted
+        expected = None if has_range else metric.expected
+        prior = self.priors.get(metric.name)
+        return Pairs(metric.better, metric.compare, low, high, count, expected, prior, may_gain or has_range)

@@ -1,0 +1,297 @@
+"""Find the line that says why a run failed, in its standard error and its standard output.
+
+Standard library only, Python 3.6 or newer: used in the job and again when it is judged. Functions of texts.
+
+The first error of the process that failed first is the reason. The lines that launchers and runtimes print because of
+it (hints, follow-ups, summaries, backtraces) are in the table of :mod:`containercheck.job.outputs.boilerplate`. The
+order in which the lines of the two files were printed is not known, so the line with the best level counts, wherever it
+stands: of several with this level the first, and standard error before standard output.
+"""
+
+import re
+from typing import List, NamedTuple, Optional, Sequence
+
+from containercheck.job.outputs import boilerplate
+from containercheck.job.outputs.boilerplate import (
+    CAUSE,
+    DEATH,
+    ERROR,
+    HELP,
+    LINE,
+    NOISE,
+    PLAIN,
+    STACK,
+    SUMMARY,
+    WORDS,
+    KnownLine,
+    Meaning,
+)
+
+#: Most characters of a reason.
+LONGEST = 300
+#: Numbers of lines that are read from the beginning of a file and from its end, and of characters of a line.
+FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
+#: Number of lines after a line in which lines that belong to it are looked for.
+NEAR = 8
+#: Meanings of signals, by number. Shells and mpirun report a signal as the exit status 128 + its number.
+SIGNALS = {
+    4: "illegal instruction",
+    6: "aborted",
+    7: "bus error",
+    8: "floating-point exception",
+    9: "killed, perhaps because the memory was used up",
+    11: "segmentation fault",
+    15: "terminated",
+}
+
+#: Escape sequences of a terminal, such as colours.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+#: Tags of launchers and libraries before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
+#: time; and that of this library for programs that run at the same time, ``program1:``.
+_TAGS = re.compile(
+    r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
+    r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
+)
+_RULER = re.compile(r"\W*$")
+#: The rulers around a help text of Open MPI.
+_HELP_RULER = re.compile(r"-{60,}$")
+_TRACEBACK = re.compile(r"^\W*(?:Exception Group )?Traceback \(most recent call last\):")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+_IGNORED = re.compile(r"^Exception ignored in")
+#: A fact in a help text.
+_FACT = re.compile(r"\s*([A-Z][\w ()]*): +(\S.*)")
+#: Words for an error, and for something that could not be done. On standard output they have to begin a line: programs
+#: compute errors, too.
+_ERROR = re.compile(r"\b(?:error|fatal|panic)\b|Error\b", re.IGNORECASE)
+_ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s*=)", re.IGNORECASE)
+_WORDS = re.compile(
+    r"\b(?:fail(?:ed|ure|s)?|cannot|can't|could not|couldn't|unable to|not found|no such|denied|invalid|illegal"
+    r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
+    r"|not connected|doesn't exist|does not exist|missing)\b",
+    re.IGNORECASE,
+)
+#: Words of launchers about a rank that a signal ended.
+_DIED = ("noticed that process rank", "TERMINATED WITH THE EXIT STRING: ", "srun: error: ")
+#: Lines in which they mean nothing: computed errors, counts, warnings.
+_HARMLESS = re.compile(
+    r"\bwarn(?:ing)?\b|\b(?:no|0|without) (?:errors?|failures?)\b|\berrors?\s*[=:]\s*[-+.\d]"
+    r"|\b(?:rms|relative|absolute|max(?:imum)?|mean|estimated|truncation|rounding)\W+errors?\b|\bfailed\s*[=:]\s*0\b",
+    re.IGNORECASE,
+)
+
+
+class ReasonLine(NamedTuple):
+    """A line that says why a run failed, with its level, one of those in boilerplate.py."""
+
+    level: int
+    text: str
+
+
+def describe(status: int, err: str, out: str, when: str = "") -> str:
+    """Return in one line why a run with this exit status failed.
+
+    :param err: its standard error.
+    :param out: its standard output.
+    :param when: words for the moment of the failure, where that is known.
+    """
+    reason = find(err, out)
+    # Launchers end with other statuses above 128, too: where the cause is known, the status is not explained.
+    signal = "" if reason is not None and reason.level == CAUSE else meaning(status)
+    return f"exit status {status}{signal}{when}: {_in_words(reason, err + out)}"
+
+
+def meaning(status: int) -> str:
+    """Return the signal that an exit status stands for, in words and in brackets; empty where it stands for none."""
+    signal = -status if status < 0 else status - 128
+    return f" ({SIGNALS[signal]})" if signal in SIGNALS else ""
+
+
+def why(err: str, out: str) -> str:
+    """Return the line that says why a run failed, or that there is none."""
+    return _in_words(find(err, out), err + out)
+
+
+def _in_words(reason: Optional[ReasonLine], printed: str) -> str:
+    if reason is None:
+        return "it printed nothing that says why" if re.search(r"\w", printed) else "it printed nothing"
+    if reason.level == PLAIN:
+        return f"it printed no error; its last line is: {reason.text}"
+    if reason.level == SUMMARY:
+        return f"it printed no error; its launcher says: {reason.text}"
+    return reason.text
+
+
+def error(err: str, out: str, levels: Sequence[int]) -> str:
+    """Return the line with the best of these levels, the first of several; empty where there is none."""
+    reasons = [reason for reason in _all(err, out) if reason.level in levels]
+    return min(reasons, key=lambda reason: reason.level).text if reasons else ""
+
+
+def died(err: str, out: str) -> str:
+    """Return the line in which a launcher says that a signal ended a rank; empty where none does.
+
+    Some launchers end with status 0 all the same.
+    """
+    if not any(words in text for words in _DIED for text in (err, out)):
+        return ""
+    deaths = [reason for reason in _all(err, out) if reason.level == DEATH]
+    return next((reason.text for reason in deaths if any(words in reason.text for words in _DIED)), "")
+
+
+def find(err: str, out: str) -> Optional[ReasonLine]:
+    """Return the line that explains best why a run failed; None where no line can be the reason."""
+    reasons = _all(err, out)
+    best = min((reason.level for reason in reasons), default=NOISE)
+    alike = [reason for reason in reasons if reason.level == best]
+    if best == PLAIN:
+        # The last line, of standard error if it has one.
+        on_error = [reason for reason in _reasons(_lines(err), True) if reason.level == PLAIN]
+        return (on_error or alike)[-1]
+    return alike[0] if alike else None
+
+
+def _all(err: str, out: str) -> List[ReasonLine]:
+    return _reasons(_lines(err), True) + _reasons(_lines(out), False)
+
+
+def _lines(text: str) -> List[str]:
+    """Return the lines that are read, without colours."""
+    lines = text.splitlines()
+    if len(lines) > FIRST_LINES + LAST_LINES:
+        lines = lines[:FIRST_LINES] + lines[-LAST_LINES:]
+    return [_COLOUR.sub("", line[:LETTERS]) for line in lines]
+
+
+def _untagged(line: str) -> str:
+    """Return a line without a launcher's tags; its indentation is kept."""
+    return _TAGS.sub("", line, count=1) if _TAGS.match(line) else line
+
+
+def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
+    """Return each line of a file with its level, without lines that are never a reason.
+
+    :param is_error: whether the file is standard error.
+    """
+    reasons = []
+    inside = _Inside()
+    bodies = [_untagged(line) for line in lines]
+    for place, body in enumerate(bodies):
+        meaning = inside.classify(bodies, place) or _classify(body, is_error)
+        if meaning.level != NOISE:
+            whole = _whole(lines, bodies, place, meaning.extent)
+            reasons.append(ReasonLine(meaning.level, _cut(" ".join(whole.split()))))
+    return reasons
+
+
+class _Inside:
+    """The position in a traceback or in a help text, where most lines are no reason."""
+
+    def __init__(self) -> None:
+        self._traceback = self._ignored = self._help = False
+
+    def classify(self, bodies: List[str], place: int) -> Optional[Meaning]:
+        """Return the meaning of a line; None where it stands in neither, or the table has a row for it."""
+        body = bodies[place]
+        if _TRACEBACK.match(body) or _IGNORED.match(body):
+            self._traceback, self._ignored = True, self._ignored or bool(_IGNORED.match(body))
+            return Meaning(NOISE)
+        in_traceback = self._in_traceback(body) if self._traceback else None
+        if in_traceback is not None:
+            return in_traceback
+        if _RULER.match(body):
+            if _HELP_RULER.match(body):
+                self._help = not self._help and self._begins_help(bodies, place)
+            return Meaning(NOISE)
+        return self._in_help(bodies, place) if self._help else None
+
+    def _in_traceback(self, body: str) -> Optional[Meaning]:
+        if body[:1].isspace() or not body.strip():
+            return Meaning(NOISE)
+        known_line = _known_line(body)
+        if known_line and known_line.program != "Python":
+            # A launcher's line in between; the traceback goes on.
+            return known_line.meaning
+        ignored, self._traceback, self._ignored = self._ignored, False, False
+        if not _EXCEPTION.match(body):
+            return None
+        return Meaning(NOISE if ignored else known_line.meaning.level if known_line else CAUSE)
+
+    @staticmethod
+    def _begins_help(bodies: List[str], place: int) -> bool:
+        """Tell whether a ruler begins a help text, which has text and another ruler after it."""
+        after = bodies[place + 1 : place + 2]
+        ends = [body for body in bodies[place + 1 : place + 60] if _HELP_RULER.match(body)]
+        return bool(after and ends and re.search(r"\w", after[0]))
+
+    @staticmethod
+    def _in_help(bodies: List[str], place: int) -> Meaning:
+        """Return the meaning of a line in a help text: only its first line counts, or one of another program."""
+        known_line = _known_line(bodies[place])
+        if known_line:
+            return known_line.meaning
+        if _HELP_RULER.match(bodies[place - 1]) and not _HARMLESS.search(bodies[place]):
+            return Meaning(ERROR, HELP)
+        return Meaning(NOISE)
+
+
+def _known_line(body: str) -> Optional[KnownLine]:
+    return next((row for row in boilerplate.ROWS if row.pattern.search(body)), None)
+
+
+def _classify(body: str, is_error: bool) -> Meaning:
+    """Return the meaning of a line by its row in the table, or by its words."""
+    known_line = _known_line(body)
+    if known_line:
+        return known_line.meaning
+    if not re.search(r"\w", body):
+        return Meaning(NOISE)
+    if not _HARMLESS.search(body):
+        if _ERROR.search(body) if is_error else _ERROR_FIRST.match(body):
+            return Meaning(ERROR, r"\S" if body.rstrip().endswith(":") else LINE)
+        if is_error and _WORDS.search(body):
+            return Meaning(WORDS)
+    return Meaning(PLAIN)
+
+
+def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:
+    """Return a line as it was printed, with the lines that belong to it."""
+    line = lines[place]
+    if extent == LINE:
+        return line
+    if extent == HELP:
+        return line[: len(line) - len(bodies[place])] + _of_help(bodies, place)
+    if extent == STACK:
+        return " ".join([line, *_paragraph(bodies, place)[1:][-1:]])
+    after = bodies[place + 1 : place + 1 + NEAR]
+    return " ".join([line, *[body for body in after if re.search(r"\w", body) and re.search(extent, body)][:1]])
+
+
+def _paragraph(bodies: List[str], place: int) -> List[str]:
+    """Return the lines from a place on, up to an empty line or a ruler."""
+    lines = []
+    for body in bodies[place:]:
+        if _RULER.match(body):
+            break
+        lines.append(body)
+    return lines
+
+
+def _of_help(bodies: List[str], place: int) -> str:
+    """Return the first sentence of a help text, and its facts in brackets."""
+    words, facts = [], []
+    for body in bodies[place : place + 40]:
+        if _HELP_RULER.match(body):
+            break
+        fact = _FACT.fullmatch(body)
+        if fact and fact[1] != "NOTE":
+            facts.append(f"{fact[1]}: {fact[2].strip()}")
+        elif not facts:
+            words += body.split() or [""]
+    # Up to the first empty line, or the end of the sentence.
+    paragraph = " ".join(words[: words.index("")] if "" in words else words)
+    sentence = re.split(r"(?<=\.) ", paragraph)[0].rstrip(":")
+    return f"{sentence.rstrip('.')} ({', '.join(facts)})" if facts else sentence
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

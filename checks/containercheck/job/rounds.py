@@ -1,0 +1,241 @@
+"""Run rounds of all sides, in the job (standard library only, Python 3.6 or newer).
+
+    python3 checks/containercheck rounds --seconds 60 --limit 300 --local-ranks 2
+
+A round runs each side once (``baseline``, ``subject``: launch.py), in random order, so that neither the first nor the
+second has an advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at the same time,
+each on half of the cores, and a second time with the halves swapped, so that disturbance by the host affects both alike
+(Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every metric has its
+verdict, further rounds would not decide, or the time is used up; a round that was disturbed is replaced. Each run has
+its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
+all its processes, and the next run follows; the second failure of the same kind ends the rounds. With one side there is
+one run.
+
+What fails is then confirmed, and its likeliest causes are tried (confirmation.py). The record of all that is
+``rounds.json`` (runner.py).
+"""
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from containercheck.job import contract, disturbance, halves, locks, processes, reproducer, start_ranks, this_node
+from containercheck.job.conclusion import conclude, conclude_start
+from containercheck.job.confirmation import Confirmation
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.runner import Runner
+from containercheck.job.single_run import prepare, remove
+from containercheck.job.verdict import builds as builds_of
+
+#: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
+#: what disturbs every round disturbs both sides. It costs certainty, and favours none.
+MOST_REPLACED, MOST_IN_A_ROW = 10, 3
+#: Longest wait before the first round for a quiet node, in seconds.
+PATIENCE = 12.0
+
+
+class Rounds:
+    """The rounds of one job.
+
+    :param arguments: of the command line.
+    :param facts: of the job.
+    :param runner: runs the sides, and keeps the record.
+    :ivar evaluation: of all rounds.
+    :ivar seconds: that they took.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, facts: Facts, runner: Runner) -> None:
+        """Begin without rounds, or with those of an earlier job."""
+        self._arguments, self._facts, self._runner = arguments, facts, runner
+        self.evaluation = Evaluation(facts, Path())
+        self._longest, self._in_a_row = 0.0, 0
+        self._started = time.monotonic()
+        self.seconds = 0.0
+
+    def has_nothing_to_judge(self) -> bool:
+        """Tell whether all that would be compared with bare could not be prepared."""
+        compared = [side.name for side in self._facts.sides if side.compared_with is not None]
+        return bool(compared) and all(name in self.evaluation.lost for name in compared)
+
+    def run(self) -> int:
+        """Run rounds until :meth:`_over` gives a reason to stop, and return the number of the last one."""
+        for name, unprepared in self.evaluation.lost.items():
+            print(f"the others are run without {name}: {unprepared}", flush=True)
+        self._started = time.monotonic()
+        number = 0
+        while True:
+            why = self._over(number)
+            if why:
+                break
+            number += 1
+            self._round(number)
+            if number == 1:
+                self.refuse_other_builds()
+        self.seconds = time.monotonic() - self._started
+        self._runner.record["why"] = why
+        print(f"no more rounds: {why}", flush=True)
+        return number
+
+    def refuse_other_builds(self) -> None:
+        """Leave rounds of an earlier job out if a program is another build now, which only its runs tell."""
+        runs = self._runner.record["runs"]
+        builds = builds_of.known(self._facts.identity, runs, Path())
+        for name, old in self._facts.earlier_builds.items() if self._facts.earlier else ():
+            if builds.get(name, old) != old:
+                self._facts.refuse_earlier(f"the build of {name} was {old}, and is {builds[name]}")
+                self.evaluation = Evaluation(self._facts, Path())
+                for run in runs:
+                    self.evaluation.add(run)
+                self.evaluation.end_round("1" in self._runner.record["replaced"])
+                return
+
+    def _over(self, number: int) -> Optional[str]:
+        """Return why there are no more rounds; None if there are."""
+        counted = number - self.evaluation.replaced
+        if number == 0:
+            # Even if earlier rounds decide it: versions, libraries and so on are known only from a run of this session.
+            return None
+        if self.evaluation.repeated():
+            return self.evaluation.repeated()
+        if self._arguments.rounds:
+            return "as many as were asked for" if counted >= self._arguments.rounds else None
+        if not self.evaluation.more_would_tell():
+            return "every metric has its verdict, or more would not tell"
+        # A round that would not end in time is not started, unless no other counts.
+        if self.evaluation.rounds and self._is_late():
+            return "the time is used up"
+        return None
+
+    def _round(self, number: int) -> None:
+        """Run each side, and replace the round if something else disturbed it."""
+        began, runner = time.monotonic(), self._runner
+        sides = [side.name for side in self._facts.sides if side.name not in self.evaluation.lost]
+        runner.coin.shuffle(sides)
+        disturbers: List[str] = []
+        for runs in runner.turns(number, sides):
+            for run in runs:
+                self._evaluate(run)
+            disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
+            if self.evaluation.repeated():
+                self.evaluation.end_round(False)
+                return
+        self._longest = max(self._longest, time.monotonic() - began)
+        if len(sides) > 1 and disturbers:
+            self._replace(number, disturbers)
+        else:
+            self._in_a_row = 0
+        self.evaluation.end_round(str(number) in runner.record["replaced"])
+
+    def _evaluate(self, run: Dict[str, Any]) -> None:
+        known = dict(self.evaluation.lost)
+        self.evaluation.add(run)
+        for name in [name for name in self.evaluation.lost if name not in known]:
+            print(f"the others are run on without {name}: {self.evaluation.lost[name]}", flush=True)
+
+    def _replace(self, number: int, disturbers: List[str]) -> None:
+        """Leave a disturbed round out, if another may replace it."""
+        record = self._runner.record
+        if self._may_replace():
+            self._in_a_row += 1
+            record["replaced"][str(number)] = "; ".join(disturbers)
+            print(f"round {number} is replaced: disturbed by {contract.names(disturbers)}", flush=True)
+        else:
+            record["busy"] = contract.names(disturbers)
+            print(f"the machine is busy: {contract.names(disturbers)}; round {number} counts", flush=True)
+        self._runner.write()
+
+    def _may_replace(self) -> bool:
+        """Tell whether another round may replace a disturbed one: not if too many were, or no round would count."""
+        if self._arguments.rounds == 1:
+            # A single round shows that a case runs, and gives no verdict: a better one is not worth its time.
+            return False
+        if self.evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
+            return False
+        return bool(self._arguments.rounds or self.evaluation.rounds) or not self._is_late()
+
+    def _is_late(self) -> bool:
+        """Tell whether another round would not end in time."""
+        return time.monotonic() - self._started + self._longest > self._arguments.seconds
+
+
+def parse(argv: List[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument("--rounds", type=int, help="so many, whatever the verdict")
+    amount.add_argument("--seconds", type=float, help="no round begins that would end later")
+    parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
+    parser.add_argument(
+        "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
+    )
+    parser.add_argument("--quiet", type=float, default=2.0, help="seconds without disturbance before the first round")
+    parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
+    parser.add_argument("--alone", action="store_true", help="no other jobs run on this node: do not wait for any")
+    parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
+    parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
+    parser.add_argument("--prepare-limit", type=float, default=3600, help="seconds that this script may take")
+    return parser.parse_args(argv)
+
+
+def main() -> None:
+    """Run the rounds with the machine's lock held."""
+    arguments, began = parse(sys.argv[1:]), time.monotonic()
+    disturbance.watch_other_nodes()
+    processes.supervise()
+    for directory in (contract.RUNS, contract.TRIALS):
+        shutil.rmtree(directory, ignore_errors=True)
+    remove(Path(contract.RECORD))
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
+        except OSError as error:
+            sys.exit(f"error: {error}")
+        facts = Facts(json.loads(Path(contract.FACTS).read_text()))
+        try:
+            runner = Runner(arguments, facts, began)
+        except halves.HalvesError as error:
+            sys.exit(f"error: {error}")
+        # Only with the lock: it would disturb another measurement.
+        if arguments.prepare:
+            prepare(arguments.prepare, arguments.prepare_limit)
+        not_started = start_ranks.start_all(facts)
+        rounds = Rounds(arguments, facts, runner)
+        confirmation = Confirmation(arguments, facts, runner, rounds, not_started)
+        if rounds.has_nothing_to_judge():
+            Path(contract.UNPREPARED).touch()
+            if not_started:
+                confirmation.run(0)
+                conclude_start(runner.record, confirmation)
+                runner.write()
+            sys.exit("\n".join(f"error: {lost}" for lost in rounds.evaluation.lost.values()))
+        # The options of the runtimes are known now.
+        reproducer.write([(side.name, side.label) for side in facts.sides], "".join(runner.record["halves"][:1]))
+        for line in rounds.evaluation.left_out:
+            print(line, flush=True)
+        if len(facts.sides) > 1 and arguments.quiet:
+            disturbance.settle(arguments.quiet, PATIENCE)
+        try:
+            with this_node.kept_awake(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
+                number = rounds.run()
+                # Whatever becomes of the confirmation, what was measured is judged.
+                conclude(runner.record, facts, rounds.evaluation, confirmation)
+                runner.record["judged"] = True
+                runner.write()
+                confirmation.run(number)
+            conclude(runner.record, facts, rounds.evaluation, confirmation)
+            runner.record["complete"] = True
+        except processes.Terminated as error:
+            runner.record["ended"] = signal.Signals(int(error.code or 0) - 128).name
+            raise
+        finally:
+            if not runner.record["complete"]:
+                conclude(runner.record, facts, rounds.evaluation, confirmation)
+            runner.write()
+            confirmation.clean_up()

@@ -1,0 +1,477 @@
+"""Watch what a run's processes use, from /proc (Linux, standard library only, Python 3.6 or newer).
+
+A thread looks at the processes of the run on the job's first node, at growing intervals: processor time, faults,
+threads, memory of all; and, while they compute, what the busiest have mapped, where their threads may run, over which
+interfaces they talk, which devices of fabrics they have open, what they read, and whether their cgroup holds them back.
+On other nodes the watch there (disturbance.py) looks at libraries, shared memory, interfaces and devices. Little is
+seen of short runs. What cannot be read is left out: no run fails because it is watched.
+"""
+
+import contextlib
+import os
+import re
+import resource
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
+
+from containercheck.job import contract, processes, texts
+from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.formatting import cores_of
+
+#: Seconds before the first look, factor by which pauses grow, and longest pause.
+FIRST, LONGER, LONGEST = 0.2, 1.6, 5.0
+#: Seconds until ranks are looked for first, between two looks at their processors, and factor by which that grows.
+FIRST_RANKS, CALM, LONGER_CALM = 0.05, 0.25, 1.25
+#: Most processes that are looked at closely, on the first node and on others, and looks after which these are left.
+CLOSELY, FEW, LOOKS = 16, 4, 3
+#: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
+HELPERS = re.compile(r"squashfuse|fuse2fs|fuse-overlayfs|fuse_|gocryptfs|starter|conmon|fusermount|appinit|slirp|pasta")
+#: Processes that start ranks or containers, and compute nothing. The kernel cuts names.
+LAUNCHERS = re.compile(
+    r"mpirun|mpiexec|orterun|prterun|orted|prted|hydra.*|srun|slurmstepd|bash|timeout|env|"
+    + "|".join(f"{re.escape(runtime.command)}.*" for runtime in RUNTIMES),
+    re.IGNORECASE,
+)
+#: Files that are mapped and tell which libraries compute, allocate and talk.
+LIBRARIES = re.compile(
+    r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
+    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
+    r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
+)
+#: What ranks use, by its name in the record.
+USED = ("libraries", "interfaces", "shared_memory", "devices")
+#: Name and fields of a process: see :func:`processes.status_of`.
+Status = Tuple[str, List[str]]
+_TICKS = float(os.sysconf("SC_CLK_TCK"))
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Watch(threading.Thread):
+    """A thread that looks at a run again and again until :meth:`finish`."""
+
+    def __init__(self) -> None:
+        """Nothing is seen yet."""
+        super().__init__(daemon=True)
+        self.finished = threading.Event()
+
+    def finish(self) -> None:
+        """End the thread."""
+        self.finished.set()
+        self.join()
+
+
+class RankWatch(Watch):
+    """Finds the ranks of a run on this node by the MPI library that they have mapped, and where they are bound.
+
+    :param wanted: number of ranks that are expected.
+    :ivar mpi: see :func:`processes.mapped_mpi`.
+    :ivar bound: see :func:`processes.bound`.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        """Nothing is seen yet."""
+        super().__init__()
+        self._wanted = wanted
+        self.mpi: Dict[str, Dict[str, Any]] = {}
+        self.bound: List[str] = []
+
+    def run(self) -> None:
+        """Look until all ranks have the library; then watch their binding.
+
+        And once more when these have ended: several steps of a run may have ranks, and the first ones may end before
+        they are seen (OpenFOAM's solver comes after a program of less than a second).
+        """
+        pause, were_all_seen = FIRST_RANKS, False
+        while not self.finished.wait(pause):
+            libraries = processes.mapped_mpi(processes.processes_of_run())
+            are_all = sum(len(entry["pids"]) for entry in libraries.values()) >= self._wanted
+            if libraries and (are_all or not were_all_seen):
+                self.mpi = libraries
+            if are_all:
+                self._watch_binding()
+                pause, were_all_seen = FIRST_RANKS, True
+            pause = min(pause * 1.5, CALM)
+
+    def _watch_binding(self) -> None:
+        """Look at the processors that the ranks may use, at growing intervals; a binding counts if two looks agree.
+
+        In MPI_Init hwloc binds a process to one processor after the other, to query each; GROMACS binds itself after it
+        has read its input. Returns when all ranks have ended, or the run has.
+        """
+        pause = CALM
+        before: List[str] = []
+        while not self.finished.wait(pause):
+            now = processes.bound(self.mpi)
+            if not now:
+                return
+            # At the end, ranks exit one by one.
+            if now == before and len(now) >= len(self.bound):
+                self.bound = now
+            pause = pause * LONGER_CALM if now == before else CALM
+            before = now
+
+
+class Ranks:
+    """The ranks of a run on a node, and what they use: looked at again and again while they compute.
+
+    :param most: ranks that are looked at closely, the busiest ones.
+    :ivar computing: those that have computed since the look before, the busiest first.
+    :ivar new: those of them that were looked at less than :data:`LOOKS` times before.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Nothing has been seen yet."""
+        self._most = most
+        self._ticks: Dict[int, int] = {}
+        self._looks: Dict[int, int] = {}
+        self.computing: List[int] = []
+        self.new: List[int] = []
+
+    def look(self, statuses: Mapping[int, Status]) -> Dict[str, Set[str]]:
+        """Return libraries, segments of shared memory, interfaces and devices of the ranks that compute.
+
+        :param statuses: of the run's processes on this node.
+        """
+        ticks = {
+            pid: int(fields[11]) + int(fields[12])
+            for pid, (name, fields) in statuses.items()
+            if may_compute(name, fields[0])
+        }
+        spent = {pid: now - self._ticks.get(pid, 0) for pid, now in ticks.items()}
+        self._ticks = ticks
+        self.computing = [pid for pid in sorted(spent, key=lambda pid: -spent[pid]) if spent[pid] > 0][: self._most]
+        self.new = [pid for pid in self.computing if self._looks.get(pid, 0) < LOOKS]
+        self._looks = {pid: self._looks.get(pid, 0) + (pid in self.new) for pid in ticks}
+        used: Dict[str, Set[str]] = {"libraries": set(), "shared_memory": set(), "interfaces": set(), "devices": set()}
+        for pid in self.computing:
+            with contextlib.suppress(OSError):
+                # At each look: connections are made with the first message, which some ranks send late.
+                interfaces, devices = opened(pid)
+                used["interfaces"] |= interfaces
+                used["devices"] |= devices
+            if pid in self.new:
+                with contextlib.suppress(OSError):
+                    libraries, shared = mapped(Path("/proc", str(pid)))
+                    used["libraries"] |= libraries
+                    used["shared_memory"] |= shared
+        return used
+
+
+def statuses_of(pids: Iterable[int]) -> Dict[int, Status]:
+    """Return name and fields of processes, without those that have ended."""
+    statuses = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            statuses[pid] = processes.status_of(pid)
+    return statuses
+
+
+class Observer(Watch):
+    """The watch on what the processes of one run use; :meth:`result` returns it after :meth:`finish`."""
+
+    def __init__(self) -> None:
+        """Nothing is seen yet."""
+        super().__init__()
+        self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._begin = time.monotonic()
+        self._watched = 0.0
+        # Of each process the last status that was seen, bytes read from disks, and how often it was switched out.
+        self._statuses: Dict[int, Status] = {}
+        self._read: Dict[int, int] = {}
+        self._switched_out: Dict[int, int] = {}
+        self._ranks = Ranks(CLOSELY)
+        self._used: Dict[str, Set[str]] = {}
+        self._threads: List[int] = []
+        self._may_use: Set[str] = set()
+        self._user_namespaces: Set[str] = set()
+        self._memory = 0
+        self._memory_limit = 0.0
+        self._throttled = Throttling()
+        # Whether daemons start processes of the run: a search for these costs most of a look.
+        self._has_strangers = True
+
+    def result(self) -> Dict[str, Any]:
+        """Return what was seen; empty where nothing was.
+
+        Counts, as of faults and switches, are those of the last look at which something computed: ``watched`` says
+        after how many seconds that was. Call this when all processes of the run have been waited for: their time is
+        then known to the end.
+        """
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        children = after.ru_utime - self._before.ru_utime, after.ru_stime - self._before.ru_stime
+        if not self._statuses and not any(children):
+            return {}
+        others = [fields for name, fields in self._statuses.values() if not HELPERS.search(name)]
+        helpers = [fields for name, fields in self._statuses.values() if HELPERS.search(name)]
+        of_helpers = [_sum(helpers, place) / _TICKS for place in (11, 12)]
+        # A process that a daemon started is not a child: its time is only known until the last look.
+        user, system = (
+            max(_sum(others, place) / _TICKS, waited - helping)
+            for place, waited, helping in zip((11, 12), children, of_helpers)
+        )
+        return {
+            "user": round(user, 2),
+            "system": round(system, 2),
+            "helpers": round(sum(of_helpers), 2),
+            "watched": round(self._watched, 2),
+            "faults": _sum(others, 7),
+            "major_faults": _sum(others, 9),
+            "memory": self._memory,
+            "memory_limit": self._memory_limit,
+            "threads": max(self._threads, default=0),
+            "processors": len(set().union(*map(cores_of, self._may_use))),
+            "switched_out": sum(self._switched_out.values()),
+            "read": sum(self._read.values()),
+            "user_namespaces": len(self._user_namespaces - user_namespace_of("self")),
+            "throttled": self._throttled.result(),
+            **{name: sorted(self._used.get(name, ())) for name in USED},
+        }
+
+    def run(self) -> None:
+        """Look at growing intervals."""
+        pause = FIRST
+        while not self.finished.wait(pause):
+            with contextlib.suppress(OSError, ValueError, LookupError):
+                self._look()
+            pause = min(LONGEST, pause * LONGER)
+
+    def _look(self) -> None:
+        pids = processes.descendants(os.getpid(), ended=True)
+        if self._has_strangers:
+            everyone = processes.processes_of_run()
+            self._has_strangers = not self._ranks.computing or bool(everyone - pids)
+            pids |= everyone
+        statuses = statuses_of(pids)
+        self._statuses.update(statuses)
+        self._memory = max(self._memory, _PAGE * _sum([fields for _, fields in statuses.values()], 21))
+        for name, values in self._ranks.look(statuses).items():
+            self._used.setdefault(name, set()).update(values)
+        ranks = self._ranks.computing
+        if not ranks:
+            return
+        self._watched = time.monotonic() - self._begin
+        self._throttled.look(ranks[0])
+        threads = []
+        for pid in self._ranks.new:
+            with contextlib.suppress(OSError):
+                threads.append(self._look_closely(Path("/proc", str(pid))))
+        self._threads = max(self._threads, threads, key=sum)
+        for pid in ranks:
+            with contextlib.suppress(OSError):
+                status = texts.read(Path("/proc", str(pid), "status"))
+                self._switched_out[pid] = int(re.findall(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.M)[0])
+                self._read[pid] = read_by(pid)
+
+    def _look_closely(self, place: Path) -> int:
+        """Note where the threads of a process may run and what it may use, and return the number of its threads."""
+        tasks = os.listdir(str(place / "task"))
+        for task in tasks[:64]:
+            with contextlib.suppress(OSError):
+                status = (place / "task" / task / "status").read_text(errors="replace")
+                self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
+        self._user_namespaces |= user_namespace_of(place.name)
+        with contextlib.suppress(OSError, ValueError):
+            self._memory_limit = memory_limit(texts.read(place / "cgroup")) or self._memory_limit
+        return len(tasks)
+
+
+def _sum(rows: Iterable[Sequence[str]], place: int) -> int:
+    """Return the sum of one of the fields of some processes."""
+    return sum(int(fields[place]) for fields in rows)
+
+
+class Throttling:
+    """How often the cgroup of a process, or one above it, held it back because its processor time was used up."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._first: Dict[str, Tuple[int, int]] = {}
+        self._last: Dict[str, Tuple[int, int]] = {}
+        self._quota = 0.0
+
+    def look(self, pid: int) -> None:
+        """Read the counters of the cgroups of a process that have a quota."""
+        for directory, cpus in quotas(texts.read(Path("/proc", str(pid), "cgroup"))):
+            counts = dict(line.split()[:2] for line in Path(directory, "cpu.stat").read_text().splitlines())
+            now = (int(counts.get("nr_throttled", 0)), int(counts.get("nr_periods", 0)))
+            self._first.setdefault(directory, now)
+            self._last[directory] = now
+            self._quota = min(self._quota or cpus, cpus)
+
+    def result(self) -> List[float]:
+        """Return in how many of how many periods it was held back, and the processors allowed; empty for no quota."""
+        if not self._last:
+            return []
+        counts = [
+            tuple(last - first for last, first in zip(self._last[place], self._first[place])) for place in self._last
+        ]
+        return [*max(counts), self._quota]
+
+
+def cgroups(text: str, controller: str, mounts: Path) -> List[Path]:
+    """Return the directories of a process's cgroup and of all above it, for a controller.
+
+    :param text: content of its /proc/<pid>/cgroup.
+    :param mounts: where cgroups are mounted, of both versions.
+    """
+    places = []
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        # A mount may have the names of its controllers in another order than the kernel.
+        names = (controllers, controller, ",".join(sorted(controllers.split(","))))
+        candidates = [mounts / name for name in names] if controllers else [mounts]
+        root = next((place for place in candidates if place.is_dir()), candidates[-1])
+        place = root / path.lstrip("/")
+        places += [place, *(above for above in place.parents if above == root or root in above.parents)]
+    return list(dict.fromkeys(places))
+
+
+def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, float]]:
+    """Return the cgroups with a quota of processor time that a process is in, and how many processors each may use."""
+    allowed = [(str(place), _allowed(place)) for place in cgroups(text, "cpu", mounts)]
+    return [(place, cpus) for place, cpus in allowed if cpus]
+
+
+#: Bytes from which on a limit of the first version of cgroups means that there is none.
+NO_LIMIT = 1 << 60
+
+
+def memory_limit(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> float:
+    """Return the bytes of memory that the cgroups of a process allow; 0 for no limit."""
+    limits = []
+    for place in cgroups(text, "memory", mounts):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            with contextlib.suppress(OSError, ValueError):
+                limits.append(int((place / name).read_text()))
+    return float(min((limit for limit in limits if limit < NO_LIMIT), default=0))
+
+
+def _allowed(place: Path) -> float:
+    """Return how many processors a cgroup may use; 0 without a quota."""
+    with contextlib.suppress(OSError, ValueError):
+        words = (place / "cpu.max").read_text().split()
+        return 0.0 if words[0] == "max" else int(words[0]) / int(words[1])
+    with contextlib.suppress(OSError, ValueError):
+        quota = int((place / "cpu.cfs_quota_us").read_text())
+        return max(0.0, quota / int((place / "cpu.cfs_period_us").read_text()))
+    return 0.0
+
+
+def user_namespace_of(pid: str) -> Set[str]:
+    """Return the user namespace of a process, in the kernel's words; empty where that cannot be read."""
+    with contextlib.suppress(OSError):
+        return {os.readlink(f"/proc/{pid}/ns/user")}
+    return set()
+
+
+def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[str, Any]:
+    """Return what a run used, with libraries, shared memory, interfaces and devices of its ranks on other nodes."""
+    if not used:
+        return used
+    return {**used, **{name: sorted({*used[name], *elsewhere[name]}) for name in elsewhere if name in used}}
+
+
+def may_compute(name: str, state: str) -> bool:
+    """Return whether a process of a run can be one of its ranks: it lives, and is not a helper or a launcher.
+
+    :param state: a letter, as in /proc/<pid>/stat.
+    """
+    return state != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name)
+
+
+def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
+    """Return the libraries and the segments of shared memory that a process has mapped.
+
+    :param place: directory of the process in /proc.
+    """
+    libraries, shared = set(), set()
+    for words in processes.mapped_files(place):
+        if words[5].startswith("/") and LIBRARIES.match(words[5].rpartition("/")[2]):
+            libraries.add(words[5])
+        elif words[5].startswith("/dev/shm/"):
+            shared.add(re.sub(r"\d+", "#", words[5]))
+    return libraries, shared
+
+
+def opened(pid: int) -> Tuple[Set[str], Set[str]]:
+    """Return the interfaces over which a process has TCP connections, and the devices of fabrics that it has open.
+
+    The interfaces are those of its own network namespace. A library of InfiniBand that is mapped proves no use of it:
+    an open device does.
+
+    :raises OSError: the process is gone, or is another user's.
+    """
+    place = Path("/proc", str(pid))
+    targets = set(processes.open_files(place))
+    inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
+    devices = {target for target in targets if target.startswith(contract.FABRICS)}
+    return (_interfaces(place, inodes) if inodes else set()), devices
+
+
+def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
+    """Return the interfaces of the established connections of a process, of both versions of IP.
+
+    :param inodes: of its sockets.
+    """
+    found = {interface_of(socket.inet_ntoa(_reordered(each)), place) for each in _addresses(place, "tcp", inodes)}
+    others = [_reordered(each) for each in _addresses(place, "tcp6", inodes)]
+    # An IPv4 address may be written as one of IPv6.
+    found |= {interface_of(socket.inet_ntoa(address[-4:]), place) for address in others if address.startswith(MAPPED)}
+    own = {address.hex() for address in others if not address.startswith(MAPPED)}
+    if own:
+        rows = (line.split() for line in (place / "net" / "if_inet6").read_text().splitlines())
+        found |= {row[-1] for row in rows if row[0] in own}
+    return found - {""}
+
+
+#: First bytes of an address of IPv6 that stands for one of IPv4 (RFC 4291, 2.5.5.2).
+MAPPED = bytes(10) + b"\xff\xff"
+
+
+def _addresses(place: Path, kind: str, inodes: Set[str]) -> Set[str]:
+    """Return the local addresses of established connections, as /proc/net has them; none where it has no such file."""
+    with contextlib.suppress(FileNotFoundError):
+        rows = [line.split() for line in (place / "net" / kind).read_text().splitlines()[1:]]
+        return {row[1].split(":")[0] for row in rows if row[9] in inodes and row[3] == "01"}
+    return set()
+
+
+def _reordered(text: str) -> bytes:
+    """Return the bytes of an address in /proc/net, where each word of four is written in the processor's order."""
+    words = [int(text[place : place + 8], 16) for place in range(0, len(text), 8)]
+    return struct.pack(f"={len(words)}I", *words)
+
+
+def read_by(pid: int) -> int:
+    """Return how many bytes a process has read from disks, as the kernel counts them; 0 where that is not readable.
+
+    See proc(5), /proc/pid/io.
+    """
+    # Of a process that has just ended, the file may be empty.
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        counts = dict(line.split(": ") for line in texts.read(Path("/proc", str(pid), "io")).splitlines())
+        return int(counts["read_bytes"])
+    return 0
+
+
+def interface_of(address: str, place: Path) -> str:
+    """Return the interface with the network that an address lies in; empty where none has it.
+
+    :param place: directory of a process in /proc, whose network counts.
+    """
+    number = struct.unpack("<I", socket.inet_aton(address))[0]
+    best = ("", 0)
+    for line in (place / "net" / "route").read_text().splitlines()[1:]:
+        words = line.split()
+        network, mask = int(words[1], 16), int(words[7], 16)
+        length = bin(mask).count("1")
+        if mask and number & mask == network and length > best[1]:
+            best = (words[0], length)
+    # After the routes: a network of a machine's own may lie among these addresses.
+    return best[0] or ("lo" if address.startswith("127.") else "")

@@ -1,0 +1,312 @@
+"""Run a script once, within limits of time and output (standard library only, Python 3.6 or newer; run in the job).
+
+A program that loops on an error prints as fast as it can, until the file system is full for all users. The kernel's
+limit (RLIMIT_FSIZE) would also apply to the files that IOzone measures with. So a thread samples the sizes of the
+output files while the script runs, and ends the run when they are too large.
+
+What a run leaves is found: processes and containers, which are ended; segments of MPI libraries in /dev/shm, which take
+the node's memory, and may make a later run fail; images that runtimes unpacked into /tmp (apptainer#737).
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+
+from containercheck.job import contract, disturbance, processes, run_observation, texts
+
+#: Seconds that a run has to end after SIGTERM, and that its helpers have after its end.
+GRACE, SETTLE = 5.0, 2.0
+#: Seconds between two samples of time and sizes: a fast program prints about 100 MiB meanwhile.
+INTERVAL = 0.1
+#: Bytes that are kept of too long a file, at its beginning and at its end.
+KEPT = 1 << 20
+#: Directories for shared memory (shm_overview(7)) and for temporary files, of programs and of container runtimes.
+SHARED_MEMORY, TEMPORARY = "/dev/shm", "/tmp"
+#: Most files that are named; and most entries of a directory that are looked at, as each run looks twice.
+MOST_NAMED, MOST_ENTRIES = 20, 1000
+
+
+class Ended(NamedTuple):
+    """The end of a command: its exit status and its seconds.
+
+    :ivar timed_out: whether it was ended at its limit.
+    :ivar printed_too_much: whether its files are too large.
+    :ivar leftovers: names of the processes and containers that went on; of a run that was ended only its containers.
+    """
+
+    status: int
+    seconds: float
+    timed_out: bool
+    printed_too_much: bool
+    leftovers: List[str]
+
+
+class Watchdog(threading.Thread):
+    """A thread that ends a run when its time is up, or when its files become too large.
+
+    :param leader: process group of the run.
+    :param files: that the run writes.
+    :param limit: seconds.
+    :param most: bytes of all files together.
+    :ivar containers: descriptions of the run's containers that still ran when it was ended.
+    """
+
+    def __init__(self, leader: int, files: Sequence[Path], limit: float, most: int = contract.MOST_PRINTED) -> None:
+        """Prepare the thread, which :meth:`start` starts."""
+        super().__init__(daemon=True)
+        self._leader, self._files, self._limit, self._most = leader, files, limit, most
+        self._finished = threading.Event()
+        self.timed_out = self.printed_too_much = False
+        self.containers: List[str] = []
+
+    def run(self) -> None:
+        """Sample until the run has ended, or has to be ended."""
+        deadline = time.monotonic() + self._limit
+        while not self._finished.wait(INTERVAL):
+            if size(self._files) > self._most:
+                # No time to end by itself: it could go on printing.
+                self.printed_too_much = True
+                self.end(0.0)
+                return
+            if time.monotonic() > deadline:
+                self.timed_out = True
+                self.end(GRACE)
+                return
+
+    def end(self, grace: float) -> None:
+        """End the run and its containers: SIGTERM first, SIGKILL after ``grace`` seconds."""
+        processes.end(self._leader, grace, lambda: self.containers.extend(processes.remove_containers()))
+
+    def stop(self) -> None:
+        """Stop sampling, and look at the sizes once more: the run may have ended before the first sample."""
+        self._finished.set()
+        self.join()
+        self.printed_too_much = self.printed_too_much or size(self._files) > self._most
+
+
+def execute(command: Sequence[str], files: Sequence[Path], limit: float, watchers: Sequence[Any] = ()) -> Ended:
+    """Run a command to its end, or to a limit, and end all that it started.
+
+    :param files: for standard output and standard error; then those that the command writes.
+    :param limit: seconds after which it is ended.
+    :param watchers: what looks at the run, with methods ``start`` and ``finish``.
+    """
+    with processes.none_left_behind(), files[0].open("wb") as out, files[1].open("wb") as err:
+        for watcher in watchers:
+            watcher.start()
+        started = time.monotonic()
+        # A process group, to end it by; not a session, to which the kernel gives a share of its own (autogroup).
+        process = subprocess.Popen(
+            command,
+            env=processes.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            preexec_fn=os.setpgrp,
+        )
+        watchdog = Watchdog(process.pid, files, limit)
+        watchdog.start()
+        leftovers: List[str] = []
+        try:
+            status = process.wait()
+            seconds = time.monotonic() - started
+            watchdog.stop()
+            if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
+                # If the whole job is ended, this process gets its signal a moment later: the run has not failed.
+                time.sleep(SETTLE)
+        except BaseException:
+            # The scheduler kills soon.
+            watchdog.end(SETTLE)
+            raise
+        finally:
+            for watcher in watchers:
+                watcher.finish()
+            watchdog.stop()
+            if watchdog.timed_out or watchdog.printed_too_much:
+                processes.kill_slurm_steps()
+            else:
+                # A runtime's helpers take a moment to unmount an image.
+                processes.wait_for_all(SETTLE)
+                containers = processes.remove_containers()
+                if containers:
+                    processes.wait_for_all(SETTLE)
+                leftovers = [*processes.kill_all(), *containers]
+            processes.reap()
+    if watchdog.printed_too_much:
+        cut(files)
+    is_late = watchdog.timed_out and not watchdog.printed_too_much
+    return Ended(status, seconds, is_late, watchdog.printed_too_much, [*leftovers, *watchdog.containers])
+
+
+def run_once(
+    script: str, output: Path, limit: float, collect: List[str], local_ranks: int, alone: bool = True
+) -> Dict[str, Any]:
+    """Run one script once and return its part of the record.
+
+    :param script: its text; it is kept beside its output.
+    :param output: directory for its output (``out``, ``err``) and for the files named in ``collect``.
+    :param limit: seconds after which it is ended.
+    :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
+    :param alone: whether no other run goes on at the same time; for two runs, the caller looks for disturbance.
+    """
+    output.mkdir(parents=True)
+    path = output / contract.SCRIPT
+    path.write_text(script + "\n")
+    for name in collect:
+        remove(Path(name))
+    shared, temporary = entries(SHARED_MEMORY), entries(TEMPORARY)
+    others, observer, ranks = disturbance.Watch(), run_observation.Observer(), run_observation.RankWatch(local_ranks)
+    watchers = [*([others] if alone else []), observer, *([ranks] if local_ranks else [])]
+    files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
+    ended = execute(["bash", str(path)], files, limit, watchers)
+    for name in collect:
+        if Path(name).exists():
+            shutil.move(name, str(output / Path(name).name))
+    # Two runs at once are disturbed, and leave files, at the same time.
+    elsewhere = others.seen() if alone else disturbance.Seen([], {})
+    return {
+        "seconds": ended.seconds,
+        "limit": limit,
+        "status": ended.status,
+        "timed_out": ended.timed_out,
+        "printed_too_much": ended.printed_too_much,
+        "leftover_processes": ended.leftovers,
+        "left_files": left(shared, SHARED_MEMORY) if alone else {},
+        "left_temporary": left(temporary, TEMPORARY) if alone else {},
+        "disturbed_by": "; ".join(elsewhere.disturbers),
+        "mpi": ranks.mpi,
+        "bound": ranks.bound,
+        "used": run_observation.together(observer.result(), elsewhere.used),
+        "output": str(output),
+    }
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if there is one, so that no run finds another's output."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(str(path))
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+
+
+def describe(run: Dict[str, Any]) -> str:
+    """Return the outcome of one run in a few words."""
+    if run.get("ended_with"):
+        return "ended after {:.1f} s, because {} had failed".format(run["seconds"], run["ended_with"])
+    if run["printed_too_much"]:
+        return "{} after {:.1f} s".format(contract.PRINTED_TOO_MUCH, run["seconds"])
+    if run["timed_out"]:
+        return "killed at its limit after {:.1f} s".format(run["seconds"])
+    if run["status"] != 0:
+        return "exit status {} after {:.1f} s".format(run["status"], run["seconds"])
+    return "{:.2f} s".format(run["seconds"])
+
+
+def prepare(script: Path, limit: float) -> None:
+    """Run the script that makes the input of all runs.
+
+    :param limit: seconds after which it is ended, with all that it started.
+    :raises SystemExit: it fails, or exceeds its limit; its standard error is printed again. If its status says that the
+        check cannot run on this node, the reason is written to a file, for a skip; else a file says that it failed.
+    """
+    files = [script.with_suffix(".out"), script.with_suffix(".err")]
+    status, _, timed_out, printed_too_much, _ = execute(["bash", "-e", str(script)], files, limit)
+    # A script that somebody else killed has not failed by itself.
+    if timed_out or printed_too_much or status > 0 and status != contract.UNSUPPORTED:
+        Path(contract.UNPREPARED).touch()
+    if printed_too_much:
+        sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see the rest of it, {files[0]} and {files[1]}")
+    print(texts.sanitized(texts.tail(files[0])), flush=True)
+    errors = texts.sanitized(texts.tail(files[1]).strip())
+    if errors:
+        print(errors, file=sys.stderr)
+    if timed_out:
+        last = f"; its last line: {errors.splitlines()[-1]}" if errors else ""
+        sys.exit(f"error: the preparation, {script}, was ended at its limit of {limit:g} s{last}")
+    if status == contract.UNSUPPORTED:
+        reason = errors.splitlines()[-1] if errors else f"{script} ended with status {contract.UNSUPPORTED}"
+        Path(contract.UNSUPPORTED_WHY).write_text(reason)
+    if status != 0:
+        sys.exit(1 if errors else f"error: {script} failed: see its output in the output of the job")
+
+
+def size(paths: Iterable[Path]) -> int:
+    """Return the bytes of these files together; a missing file has none."""
+    total = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            total += os.lstat(str(path)).st_size
+    return total
+
+
+def cut(paths: Iterable[Path]) -> None:
+    """Keep only the beginning and the end of files that are too long."""
+    for path in paths:
+        if size([path]) <= 2 * KEPT or not path.is_file() or path.is_symlink():
+            continue
+        with path.open("r+b") as stream:
+            length = stream.seek(0, os.SEEK_END)
+            stream.seek(length - KEPT)
+            end = stream.read(KEPT)
+            stream.seek(KEPT)
+            stream.write(f"\n... ({length - 2 * KEPT} bytes were left out here) ...\n".encode() + end)
+            stream.truncate()
+
+
+def entries(place: str) -> Optional[Dict[str, int]]:
+    """Return the bytes of this user's files in a directory, and 0 for each of its directories there, by name.
+
+    The content of these directories does not count. None where the directory has too many entries, or is not readable.
+    """
+    sizes = {}
+    try:
+        # A look at each takes longer by far than the list of them.
+        if len(os.listdir(place)) > MOST_ENTRIES:
+            return None
+        for entry in os.scandir(place):
+            # A file that goes away meanwhile was not left.
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                is_file = stat.S_ISREG(status.st_mode)
+                if status.st_uid == os.geteuid() and (is_file or stat.S_ISDIR(status.st_mode)):
+                    sizes[entry.name] = status.st_size if is_file else 0
+    except OSError:
+        return None
+    return sizes
+
+
+def left(before: Optional[Dict[str, int]], place: str) -> Dict[str, Any]:
+    """Return ``count``, ``bytes`` and the first ``names`` of the entries that were not there before; empty for none.
+
+    An entry that a living process uses is another session's: the processes of the run have ended.
+
+    :param before: see :func:`entries`; None where it is not known.
+    """
+    after = entries(place) if before is not None else None
+    if before is None or after is None:
+        return {}
+    new = after.keys() - before.keys()
+    new -= _in_use(place) if new else set()
+    size_of_all = sum(after[name] for name in new)
+    return {"count": len(new), "bytes": size_of_all, "names": sorted(new)[:MOST_NAMED]} if new else {}
+
+
+def _in_use(place: str) -> Set[str]:
+    """Return the entries of a directory below which processes that may be looked at have a file mapped or opened."""
+    names = set()
+    start = place.rstrip("/") + "/"
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        paths: List[str] = []
+        with contextlib.suppress(OSError):
+            paths += [words[5] for words in processes.mapped_files(Path("/proc", process))]
+            paths += processes.open_files(Path("/proc", process))
+        names |= {path[len(start) :].split("/", 1)[0] for path in paths if path.startswith(start)}
+    return names

@@ -1,0 +1,368 @@
+"""Start the ranks of containers once before the rounds (standard library only, Python 3.6 or newer; in the job).
+
+The side's own launcher starts ``mpi-ranks`` in its container, a program that prints who started it (checks/src/ranks).
+Launchers and ranks speak PMIx or PMI, and two releases may be incompatible: the ranks then end in MPI_Init, or each
+runs as a job of its own. Known ways to start them are tried (:func:`ways`); ``subject.started.json`` names the one
+that worked. No way is tried where the two should be compatible: the check is there to find that fault.
+
+A container whose ranks do not start has no rounds. The job then tries what may be the cause (confirmation.py): first
+what only the start can show (:func:`causes`), then what the sides saw.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from containercheck.job import container_runtimes, contract, inventory, launch, processes, texts
+from containercheck.job.explain.causes import HIDE, MPI, PLUGIN, Cause, Change
+from containercheck.job.outputs import reasons
+from containercheck.job.outputs.boilerplate import CAUSE, ERROR
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.single_run import run_once
+
+#: Seconds that the ranks have to find each other.
+PATIENCE = 120
+
+
+class NotStarted(Exception):
+    """The ranks of a container do not come up as one job; the message says why, and what to do.
+
+    :ivar library: the image's MPI; empty where it printed nothing.
+    :ivar seconds: that the start took.
+    """
+
+    def __init__(self, reason: str, library: str = "", seconds: float = 0.0) -> None:
+        """Keep what was seen."""
+        super().__init__(reason)
+        self.library, self.seconds = library, seconds
+
+
+class Way(NamedTuple):
+    """A way to start the ranks.
+
+    ``words`` come before the container runtime's, ``label`` describes it in the results.
+    """
+
+    words: str
+    label: str
+
+    @property
+    def untried(self) -> Dict[str, str]:
+        """Result where the image has no program to try it with."""
+        return {
+            "started": f"{self.label}; not tried before the rounds, because the image has no mpi-ranks",
+            "because": "",
+        }
+
+
+#: Advice where no way works; the first where versions of PMIx differ.
+OTHER_IMAGE = "Use an image whose MPI is the host's (-S release=, or the site's extras), or check"
+ADVICE = (
+    "what the container lets in, and its limits; "
+    f"what the ranks printed is in {contract.TRIALS}/ of the stage directory"
+)
+#: Patterns of the version that launchers print.
+LAUNCHERS = {"Open MPI": r"\(Open MPI\) (\S+)", "Slurm": r"^slurm\S* (\S+)", "MPICH": r"Version: +(\S+)"}
+#: The launcher of the job, unchanged.
+PLAIN = Way("", "by the job's launcher")
+#: Open MPI 5 starts ranks through PRRTE, which does not set the variables by which Open MPI 4 detects a PMIx server:
+#: its ranks start as singletons. ``JSM_JSRUN_PORT`` is a variable of IBM's launcher, with which ranks use PMIx only
+#: (Open MPI 4.1, orte/mca/schizo/jsm/schizo_jsm.c). PRRTE also hands on the path of the host's own plugins.
+AS_JSM = Way(
+    "env -u OMPI_MCA_mca_base_component_path JSM_JSRUN_PORT=0",
+    "by the job's launcher, with the environment that makes Open MPI 4 use PMIx (JSM_JSRUN_PORT)",
+)
+#: On one node, the image's own launcher can start the ranks inside the container, without the host's.
+INSIDE = Way("", "by the image's own mpirun, inside one container")
+
+#: In containers with a network of their own it does so on each node, without the host's.
+OWN_NETWORK = Way("", "by the image's own mpirun, in one container on each node, with a network of its own")
+
+
+#: Variables of runtimes that change what a container sees, after the beginning of their names; and, for a container's
+#: own variables, those that keep ranks from finding each other.
+_OF_CONTAINERS = re.compile(
+    r"CLEANENV|CONTAIN(ALL)?|NO_(MOUNT|HOME)|HOME|WORKDIR|PID|IPC|NET|UTS|USERNS|FAKEROOT|WRITABLE(_TMPFS)?|BIND(PATH)?"
+    r"|MOUNT|SECURITY|DROP_CAPS|ENV_FILE"
+)
+_SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
+#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/rules.ini
+#: has what each does), but for that of ours (sides/commands.py).
+_OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_")
+_OURS = "PMIX_MCA_gds"
+#: Most variables that are tried one by one, and most PMI plugins.
+MOST_TRIED, MOST_PLUGINS = 6, 3
+
+
+def suspects(names: Iterable[str]) -> List[str]:
+    """Return the variables of the job that may keep ranks in containers from finding each other.
+
+    Those of runtimes come first, which bare does not have.
+
+    >>> suspects(["APPTAINER_CLEANENV", "APPTAINER_CACHEDIR", "APPTAINERENV_PMIX_MCA_gds", "APPTAINERENV_LANG", "PATH"])
+    ['APPTAINER_CLEANENV', 'APPTAINERENV_PMIX_MCA_gds']
+    >>> suspects(["OMPI_MCA_btl", "OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "UCX_TLS", "SINGULARITY_PID"])
+    ['SINGULARITY_PID', 'OMPI_MCA_btl', 'UCX_TLS']
+    """
+    names, found = list(names), []
+    beginnings = [runtime.settings for runtime in container_runtimes.RUNTIMES if runtime.settings]
+    for name in names:
+        for start in beginnings:
+            inside = start.rstrip("_") + "ENV_"
+            is_option = name.startswith(start) and _OF_CONTAINERS.fullmatch(name[len(start) :])
+            if is_option or (name.startswith(inside) and _SET_IN_CONTAINERS.match(name[len(inside) :])):
+                found.append(name)
+    of_job = [name for name in names if _OF_MPI.match(name) and name != _OURS]
+    return [*found, *of_job][:MOST_TRIED]
+
+
+def other_plugins(launcher: str, plugins: Iterable[str], library: str) -> List[str]:
+    """Return the PMI plugins of srun that a launcher does not use, the likeliest for an image's MPI first.
+
+    >>> other_plugins("srun --mpi=pmi2", ["cray_shasta", "none", "pmi2", "pmix", "pmix_v4"], "Open MPI v4.1.4")
+    ['pmix', 'pmix_v4', 'cray_shasta']
+    """
+    used = launch.PLUGIN_OPTION.findall(launcher) or [os.environ.get("SLURM_MPI_TYPE", "")]
+    likely = "pmix" if "Open MPI" in library else "pmi2"
+    others = [name for name in plugins if name != "none" and name not in used]
+    return sorted(others, key=lambda name: (not name.startswith(likely), name))[:MOST_PLUGINS]
+
+
+class Host(NamedTuple):
+    """Name and version of the host's ``launcher``, and version of the ``pmix`` that it offers, if any."""
+
+    launcher: str
+    pmix: str
+
+
+class Seen(NamedTuple):
+    """What the ranks printed.
+
+    ``status`` is that of the launcher, None if it was ended at its limit; ``sizes`` has the size of its job for each
+    rank that came through MPI_Init. ``library`` and ``own`` are the image's MPI and its PMIx, ``server`` is the PMIx
+    server that the ranks found; empty if nothing was printed of them. ``last`` is the last line that gives a reason;
+    ``error`` is that line if it states an error, else empty.
+    """
+
+    status: Optional[int]
+    sizes: List[int]
+    library: str
+    own: str
+    server: str
+    last: str
+    error: str = ""
+
+
+def read(text: str, status: Optional[int]) -> Seen:
+    """Read what the ranks printed.
+
+    :param text: all that was printed.
+    """
+
+    def first(pattern: str) -> str:
+        match = re.search(pattern, text, re.MULTILINE)
+        return match[1] if match else ""
+
+    sizes = [int(size) for size in re.findall(r"^rank \d+ of (\d+)$", text, re.MULTILINE)]
+    number = r"[^\d\n]*(\d+(?:\.\d+)*)"
+    last = texts.sanitized(reasons.why(text, ""))
+    # MPICH says "MPICH Version:", a tab, and its number.
+    library = texts.printable(" ".join(first(r"^library (.*)$").replace("Version:", "").split()))
+    error = texts.sanitized(reasons.error(text, "", (CAUSE, ERROR)))
+    return Seen(status, sizes, library, first("^own" + number), first("^server" + number), last, error)
+
+
+def is_one_job(seen: Seen, ranks: int) -> bool:
+    """Tell whether all ranks came up, and in one job."""
+    return seen.status == 0 and seen.sizes == [ranks] * ranks
+
+
+def ways(seen: Seen, host: Host, nodes: int) -> List[Way]:
+    """Return the ways to try if the image's own MPI did not start the plain way.
+
+    :param seen: outcome of the plain way.
+    :param nodes: nodes of the job.
+    """
+    candidates = []
+    if re.match(r"Open MPI v?[34]\.", seen.library) and re.match(r"Open MPI [5-9]", host.launcher):
+        candidates.append(AS_JSM)
+    if nodes == 1 and "Open MPI" in seen.library and host.pmix.split(".")[0] != seen.own.split(".")[0]:
+        candidates.append(INSIDE)
+    return candidates
+
+
+def ask_host(words: str) -> Host:
+    """Return name and version of a launcher, and the version of its PMIx.
+
+    :param words: its command, with options.
+    """
+    command = shlex.split(words)[0]
+    output, name = processes.output_of([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
+    for launcher, pattern in LAUNCHERS.items():
+        match = re.search(pattern, output, re.MULTILINE)
+        if match:
+            name = f"{launcher} {match[1]}"
+            break
+    output = processes.output_of(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
+    offered = re.search(r"^(\d[\d.]*)", output, re.MULTILINE)
+    return Host(name, offered[1] if offered else "")
+
+
+def outcome(seen: Seen, ranks: int) -> str:
+    """Return how many ranks came up, in words."""
+    if seen.status is None:
+        return f"they did not come up within {PATIENCE} s"
+    if ranks > 1 and set(seen.sizes) == {1}:
+        return f"{len(seen.sizes)} of {ranks} ranks came up, each as a job of its own (singletons)"
+    if seen.sizes:
+        return f"{len(seen.sizes)} of {ranks} ranks came up, of a job of {max(seen.sizes)}"
+    return "none came through MPI_Init"
+
+
+def explain(seen: Seen, ranks: int, host: Host) -> str:
+    """Return why the ranks did not come up as one job of the right size, in one line.
+
+    What they printed comes first; versions of PMIx are a reason only where they differ.
+    """
+    pmix = f"PMIx {host.pmix}" if host.pmix else "no PMIx"
+    image = re.sub(r"^Open MPI v", "Open MPI ", seen.library)
+    if not image:
+        return f"the ranks cannot be started in the container ({host.launcher}): {seen.last}"
+    own = f"has PMIx {seen.own}" if seen.own else "has no PMIx"
+    lost = "; what the launcher sets in their environment does not reach them" if host.pmix and not seen.server else ""
+    printed = f"the ranks printed: {seen.error}; " if seen.error else ""
+    if host.pmix == seen.own:
+        return f"{printed}{outcome(seen, ranks)}{lost} (host: {host.launcher}, image: {image}, both with {pmix})"
+    versions = f"the host starts ranks with {pmix} ({host.launcher}), the image's {image} {own}"
+    return f"{printed}{versions}: {outcome(seen, ranks)}{lost}"
+
+
+class RankStart:
+    """Trial starts of the ranks of a side, or of the same side with a remedy.
+
+    :param name: of the side.
+    :ivar facts: how many ``ranks`` on how many ``nodes``, the ``launcher``'s words, whether the image's launcher starts
+        them in an ``own_network``, and whether the ``host_mpi`` runs in the container (sides/commands.py).
+    """
+
+    def __init__(self, name: str) -> None:
+        """Read the commands of the side."""
+        side = launch.Launch(name)
+        self.name, self.facts = name, side.container["ranks"]
+        #: Words before the container, whatever the way; see job/runtime_start.py.
+        self._words: List[str] = side.words.get("start", [])
+
+    def comes_up(self) -> bool:
+        """Start the ranks as the runs of the side start them; return whether all came up in one job."""
+        way = INSIDE if launch.Launch(self.name).words.get("is-inside") else PLAIN
+        return is_one_job(self._run(way), self.facts["ranks"])
+
+    def find(self) -> Dict[str, str]:
+        """Find a way and set it for the rounds; return its name, and the reason why it is not the plain one.
+
+        :raises NotStarted: no way works.
+        """
+        ranks = self.facts["ranks"]
+        plain = OWN_NETWORK if self.facts["own_network"] else PLAIN
+        if not self._has_program():
+            return plain.untried
+        began = time.monotonic()
+        first = self._run(plain)
+        seconds = time.monotonic() - began
+        if is_one_job(first, ranks):
+            return {"started": plain.label, "because": ""}
+        if plain is OWN_NETWORK:
+            printed = f"{first.last}. What they printed is in {contract.TRIALS}/"
+            raise NotStarted(f"{plain.label}: {outcome(first, ranks)}: {printed}", first.library, seconds)
+        host = ask_host(self.facts["launcher"])
+        why = explain(first, ranks, host)
+        for way in [] if self.facts["host_mpi"] else ways(first, host, self.facts["nodes"]):
+            self._set(way)
+            if is_one_job(self._run(way), ranks):
+                return {"started": way.label, "because": why}
+        self._set(PLAIN)
+        advice = "Check" if host.pmix == first.own else OTHER_IMAGE
+        raise NotStarted(f"{why}. {advice} {ADVICE}", first.library, seconds)
+
+    def _set(self, way: Way) -> None:
+        """Have the side's commands start the ranks this way."""
+        launch.note(self.name, {"start": [*self._words, *way.words.split()], "is-inside": way is INSIDE})
+
+    def _run(self, way: Way) -> Seen:
+        """Start the ranks, and return what they printed."""
+        command = contract.START_INSIDE if way is INSIDE else contract.START_RANKS
+        status, text = self._output_of(command)
+        return read(text, status)
+
+    def _output_of(self, command: str) -> Tuple[Optional[int], str]:
+        """Run a command of the side; return its status (None if it was ended at its limit) and its output."""
+        number = 1 + sum(1 for _ in Path(contract.TRIALS).glob("*-*"))
+        output = Path(contract.TRIALS, f"{number}-{self.name}")
+        run = run_once(launch.Launch(self.name).script(command), output, PATIENCE, [], 0)
+        text = "".join(texts.tail(output / name, texts.READ) for name in (contract.OUT, contract.ERR))
+        return None if run["timed_out"] else run["status"], text
+
+    def _has_program(self) -> bool:
+        """Tell whether the image has ``mpi-ranks``.
+
+        Only one container is started: Apptainer fails if a rank ends before another has joined it.
+        """
+        return self._output_of(contract.LOOK_UP)[0] == 0
+
+
+def start_all(facts: Facts) -> Dict[str, NotStarted]:
+    """Find a way for the ranks of each container that was prepared, and write it down.
+
+    :returns: by side, the reason why its ranks do not start; its file of lost sides has it too.
+    """
+    failed = {}
+    for name in [side.name for side in facts.sides if side.contained]:
+        if Path(contract.lost_file(name)).exists() or "ranks" not in launch.Launch(name).container:
+            continue
+        try:
+            Path(contract.started_file(name)).write_text(json.dumps(RankStart(name).find()))
+        except NotStarted as error:
+            failed[name] = error
+            Path(contract.lost_file(name)).write_text(f"error: {error}\n")
+            print(f"error: {error}", file=sys.stderr, flush=True)
+    return failed
+
+
+def causes(name: str, library: str) -> List[Cause]:
+    """Return what may keep the ranks of a side from starting and only shows when they start.
+
+    :param library: the image's MPI.
+    """
+    facts = launch.Launch(name).container["ranks"]
+    unset = "unset it where jobs are started: a module, a profile or the site's file sets it"
+    found = []
+    for variable in suspects(sorted(os.environ)):
+        found.append(
+            _cause(
+                "variable of the job",
+                f"{variable} is set for the job",
+                unset,
+                "singularity#1110",
+                Change(HIDE, variable),
+            )
+        )
+    if Path(shlex.split(facts["launcher"])[0]).name != "srun":
+        return found
+    sentence = "srun starts the ranks with a PMI plugin that they do not take"
+    for plugin in other_plugins(facts["launcher"], inventory.pmi_plugins(), library):
+        # The host's MPI is that of bare too: what starts it is the partition's, and srun reads the variable.
+        place = f"the site's extras: image_launcher_options: ['--mpi={plugin}']"
+        if facts["host_mpi"]:
+            place = f"the partition's env_vars: [['SLURM_MPI_TYPE', '{plugin}']]"
+        found.append(_cause("PMI plugin", sentence, f"put it into {place}", "Slurm MPI guide", Change(PLUGIN, plugin)))
+    return found
+
+
+def _cause(rule: str, sentence: str, remedy: str, source: str, change: Change) -> Cause:
+    return Cause(rule, change.value, sentence, remedy, source, MPI, 60, change=change)

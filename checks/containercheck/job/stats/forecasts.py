@@ -1,0 +1,185 @@
+"""Forecast an open verdict: why it is open, whether it is still within reach, and how many rounds it would take.
+
+Nothing here gives a verdict, and to end early can only leave one open: so forecasts may be rough. They are those for
+normal differences of the same centre and scale.
+
+Standard library only, Python 3.6 or newer.
+"""
+# ruff: noqa: UP006, UP035 - Python 3.6 has no list[float]
+
+import math
+import statistics
+from typing import NamedTuple, Optional, Sequence
+
+from containercheck.job.stats.boundaries import HORIZON, averages, moderated_scale, rank_boundary, t_boundary
+from containercheck.job.stats.differences import centre, spread
+
+#: Kinds of an open verdict, the most urgent first: too slow but not yet certain, suspiciously fast, close to the
+#: tolerance, too noisy.
+SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
+#: First round in which the rounds alone can show that a known spread is too wide.
+ENOUGH = 6
+#: Standard errors of the mean by which a metric must be above what is accepted to be called too slow: at the end of the
+#: range, noise alone comes as far in one metric of twenty. And below it to be called too fast, which is unexpected: a
+#: few rounds of noise must not look like it.
+TOO_SLOW, TOO_FAST = 1.645, 2.5
+#: Tolerances by which a gain may exceed the target before it becomes a question: does the subject do the same work?
+MOST_GAIN = 5.0
+#: Round before which a gain that may be too good does not pass: by then ranks alone can decide.
+UNTIL = 12
+#: First round in which a metric can be given up.
+PATIENCE = 10
+#: Standard errors of the median, 1.25 s / sqrt(n), by which a verdict is favoured before it counts as out of reach.
+#: With 1, verdicts that would have come are given up; with 2, many rounds are run that tell nothing (simulated).
+FAVOUR = 1.5
+
+
+class Accepted(NamedTuple):
+    """The range in which a metric's overhead is accepted, as d, and the boundaries that apply to it.
+
+    :ivar low, high: the ends of the range.
+    :ivar target: the d that is as it should be.
+    :ivar metrics: number of metrics of the row of boundaries.
+    """
+
+    low: float
+    high: float
+    target: float
+    metrics: int
+
+    def highest_question(self, scale: float) -> float:
+        """Return the d below which a gain is a question; minus infinity where any gain is accepted.
+
+        It is off the target by many tolerances, and by more than single rounds spread.
+
+        :param scale: standard deviation of d.
+        """
+        tolerance = self.high - self.target
+        if not 0 < tolerance < math.inf:
+            return -math.inf
+        return self.target - max(MOST_GAIN * tolerance, scale)
+
+
+def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> str:
+    """Return why a verdict is open, one of the constants above.
+
+    ``slower``: the estimate and most rounds lie above what is accepted, and not only by chance. ``faster``: the same
+    below the lowest that is accepted, or below the gain that is a question. ``close``: by now, rounds that spread like
+    these would have decided a metric on its target; the metric's own overhead keeps it open. ``noisy``: its rounds
+    spread too much.
+
+    :param changes: d of each round.
+    :param known_spread: known standard deviation of d; None where none is known.
+    """
+    rounds = len(changes)
+    if not rounds or (rounds < 2 and known_spread is None):
+        return NOISY
+    scale = _likely_scale(changes, known_spread, rounds >= ENOUGH)
+    error = scale / math.sqrt(rounds)
+    lowest = accepted.low if accepted.low > -math.inf else accepted.highest_question(scale)
+    above, below = (sum(change > accepted.high for change in changes), sum(change < lowest for change in changes))
+    if 2 * above > rounds and centre(changes) - accepted.high > TOO_SLOW * error:
+        return SLOWER
+    if 2 * below > rounds and lowest - centre(changes) > TOO_FAST * error:
+        return FASTER
+    return CLOSE if decides(accepted.target, scale, rounds, accepted, known_spread) else NOISY
+
+
+def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> bool:
+    """Tell whether an open metric would stay open, most probably, up to the horizon.
+
+    From round 10 on, and with the benefit of the doubt: the centre is moved by :data:`FAVOUR` standard errors of the
+    median in favour of each verdict.
+
+    :param changes, known_spread: see :func:`open_kind`.
+    """
+    rounds = len(changes)
+    if rounds >= HORIZON or rounds < PATIENCE:
+        return rounds >= HORIZON
+    scale = spread(changes)
+    favour = FAVOUR * 1.2533 * scale / math.sqrt(rounds)
+    return not decides(statistics.median(changes), scale, HORIZON, accepted, known_spread, favour)
+
+
+def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> Optional[int]:
+    """Return about how many rounds in all would decide an open metric, if centre and scale stay as they are.
+
+    None where more than the horizon would be needed, or while nothing is known of the scale.
+
+    :param changes, known_spread: see :func:`open_kind`.
+    """
+    rounds = len(changes)
+    if not rounds or (rounds < 2 and known_spread is None):
+        return None
+    return _first_deciding(centre(changes), _likely_scale(changes, known_spread), rounds + 1, accepted, known_spread)
+
+
+def rounds_expected(accepted: Accepted, known_spread: Optional[float]) -> int:
+    """Return after about how many rounds a metric on its target has its verdict, by its known spread alone.
+
+    The horizon where it is expected to stay open, or where nothing is known.
+
+    :param known_spread: see :func:`open_kind`.
+    """
+    if known_spread is None:
+        return HORIZON
+    return _first_deciding(accepted.target, known_spread, 2, accepted, known_spread) or HORIZON
+
+
+def _likely_scale(changes: Sequence[float], known_spread: Optional[float], is_limited: bool = True) -> float:
+    """Return the standard deviation of d from known and seen spread.
+
+    :param is_limited: whether it is at most twice the seen one, where there are two rounds or more: few rounds say
+        little of their spread, but a known spread may be a default that is ten times too wide.
+    """
+    seen = spread(changes)
+    if known_spread is None:
+        return seen
+    scale = moderated_scale(known_spread, seen, len(changes))
+    return min(scale, 2 * seen) if is_limited and len(changes) > 1 else scale
+
+
+def _first_deciding(
+    expected: float, scale: float, first: int, accepted: Accepted, known_spread: Optional[float]
+) -> Optional[int]:
+    numbers = range(first, HORIZON + 1)
+    return next((number for number in numbers if decides(expected, scale, number, accepted, known_spread)), None)
+
+
+def decides(
+    expected: float, scale: float, rounds: int, accepted: Accepted, known_spread: Optional[float], favour: float = 0.0
+) -> bool:
+    """Tell whether rounds would be expected to have a verdict.
+
+    :param expected, scale: mean and standard deviation of their d, which is normal.
+    :param known_spread: see :func:`open_kind`.
+    :param favour: d by which the mean is moved towards each verdict.
+    """
+
+    def is_reached(gap: float, kind: str) -> bool:
+        count = expected_count(gap + favour, scale, rounds)
+        if count >= rank_boundary(kind, rounds, accepted.metrics):
+            return True
+        critical = t_boundary(kind, rounds, accepted.metrics)
+        if known_spread is None or math.isinf(critical):
+            return False
+        return gap + favour >= critical * moderated_scale(known_spread, scale, rounds) / math.sqrt(rounds)
+
+    low, high, target = accepted.low, accepted.high, accepted.target
+    return (
+        is_reached(min(high - expected, expected - low), "pass")
+        or (is_reached(expected - high, "fail") and is_reached(expected - target, "zero"))
+        or (is_reached(low - expected, "fail") and is_reached(target - expected, "zero"))
+    )
+
+
+def expected_count(gap: float, scale: float, rounds: int) -> float:
+    """Return the expected count of Walsh averages beyond a bound that is ``gap`` below the centre of normal d.
+
+    Rounded to the nearest integer, as a count is one: otherwise the earliest boundaries, which are all Walsh averages,
+    would never be reached.
+    """
+    if scale == 0 or math.isinf(gap):
+        return averages(rounds) if gap > 0 else 0
+    shares = [(1 + math.erf(gap / scale / width)) / 2 for width in (1.0, math.sqrt(2))]
+    return math.floor(rounds * (rounds - 1) / 2 * shares[0] + rounds * shares[1] + 0.5)

@@ -1,0 +1,320 @@
+"""Decide on paired rounds, asked after every round: two tests against group-sequential boundaries.
+
+Of each round, d is by how much the subject is worse than the baseline: the logarithm of the ratio, or the difference.
+A *bound* is judged by two tests; either of them decides.
+
+* **Signed ranks** trust no distribution: how many means of two rounds (Walsh averages, each round with itself too) lie
+  above the bound is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; Tukey 1949). If rounds
+  are independent and d is symmetric about the bound, the signs are fair coins whatever their sizes, and one table of
+  integers serves every noise. They decide from round 6 on.
+* **A moderated t** (boundaries.py) uses sizes, and how far this metric's rounds are known to spread: on a quiet node it
+  decides after two rounds. Where the rounds contradict what is known, three times as much is taken to be known.
+
+Each spends its part of the error probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets, Biometrika
+70, 1983): a look after each of them is paid for. The metrics of a check share the error probability of a failure
+evenly. ci/benchmarks/boundaries.py makes the table, ``boundaries.json``; ci/benchmarks/detection.py shows what is
+promised, and where the promise ends (rounds that are correlated, a spread that grows, or one that is twice what was
+known).
+
+Promised, for independent and symmetric rounds whose spread has no trend and is at most what is known of it (by ranks
+alone: any), F metrics in a check:
+
+* whose overhead is the highest accepted: the check fails in at most 5 %, a metric passes in at most 5 %;
+* without overhead at all, or in the middle of an expected range: the check fails in at most 1 %;
+* ending early (time, hopelessness) can only leave verdicts open.
+
+Standard library only, Python 3.6 or newer.
+"""
+# ruff: noqa: UP006, UP035 - Python 3.6 has no list[float]
+
+import bisect
+import math
+from typing import Collection, List, NamedTuple, Optional, Tuple
+
+from containercheck.job.stats import forecasts
+from containercheck.job.stats.boundaries import HORIZON, moderate, rank_boundary
+from containercheck.job.stats.differences import Scale, centre, spread, walsh_averages
+from containercheck.job.stats.forecasts import FASTER, NOISY, SLOWER, UNTIL, Accepted
+
+PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
+
+#: Round up to which a check that has failed goes on while further metrics look too slow, or one round more where it
+#: failed later. Node-hours are money: a check that passes takes as many rounds, or more. Of three metrics that are four
+#: times slower and spread by 10 to 40 %, among fourteen, all fail in 97 of 100 checks, in 2.9 rounds.
+NAMED_UNTIL = 4
+#: Number of metrics whose row of the stricter boundary a gain must reach to be a question: 1 % / 10. Without that, 1.5
+#: % of metrics without overhead were a question where all rounds differ by as much (simulated).
+RARELY = 10
+
+
+class Prior(NamedTuple):
+    """The known spread of a metric's rounds.
+
+    :ivar spread: standard deviation of the overheads of rounds, in percent (100 times that of d) or the metric's unit.
+    :ivar source: its source, as in the results: ``12 nights``, ``the integrated variant``, ``the check`` or
+        ``default``.
+    """
+
+    spread: float
+    source: str
+
+
+class Pairs:
+    """The metrics of both sides, round by round, and the verdict on the overhead. It keeps its first verdict.
+
+    The overhead is positive where the subject is worse: 100 (subject / baseline - 1) where lower is better,
+    100 (1 - subject / baseline) where higher is; for ``difference``, subject - baseline or baseline - subject.
+
+    ``pass``: below the highest accepted by the table's count, and above the lowest if there is one. ``fail``: above the
+    highest (or below the lowest) by the count for its number of metrics, **and** clear of the *target*, the overhead
+    that is as it should be, by a stricter count. With an enormous spread any tolerance is as good as none, and without
+    that second condition a good subject would fail almost as often as one at the tolerance. The target is
+
+    * for a tolerance, no overhead; the highest itself where that is negative, as then no overhead is a failure;
+    * for a range with two ends, ``expected``, or its middle (in percent or the unit, as references are given);
+    * for a lowest alone, no overhead, or the lowest itself where that is positive.
+
+    A range with two ends can fail on either, so it counts as two metrics.
+
+    A metric that would pass, but gains so much that it is a question whether it does the same work, stays open.
+
+    :param better: ``higher`` or ``lower``.
+    :param compare: ``ratio`` or ``difference``.
+    :param lowest: lowest accepted overhead, in percent (``ratio``) or the metric's unit; minus infinity where only a
+        tolerance is given.
+    :param highest: highest accepted, in the same.
+    :param metrics: number of metrics that are judged together in the check.
+    :param expected: the overhead that is expected in the range, where that is not its middle.
+    :param prior: the known spread of the rounds; None where it is not known.
+    :param may_gain: whether no gain is a question, however large: the subject is to take the baseline's place.
+    :raises ValueError: the range accepts nothing, or there are more metrics than the table has.
+    :ivar verdict: ``pass``, ``fail`` or ``inconclusive``.
+    :ivar decided_after: the number of rounds after which the verdict fell, or a gain became a question; None before.
+    :ivar gain_keeps_open: whether it is within what is accepted, and open because its gain is a question, or may
+        become one.
+    :ivar changes: d of each round: in log scale, or in the metric's unit; positive is worse.
+    """
+
+    def __init__(
+        self,
+        better: str,
+        compare: str,
+        lowest: float,
+        highest: float,
+        metrics: int,
+        expected: Optional[float] = None,
+        prior: Optional[Prior] = None,
+        may_gain: bool = False,
+    ) -> None:
+        """Begin without rounds."""
+        self._scale = Scale(better, compare)
+        if prior and not 0 < prior.spread < math.inf:
+            raise ValueError(f"a known spread must be positive, not {prior.spread!r}")
+        self.compare, self.lowest, self.highest, self.prior = compare, lowest, highest, prior
+        low, high = self._scale.change(lowest), self._scale.change(highest)
+        if not lowest < highest or low == math.inf or high == -math.inf:
+            raise ValueError(f"no overhead lies between {lowest!r} and {highest!r}")
+        is_range = math.isfinite(low) and math.isfinite(high)
+        if expected is None:
+            expected = (lowest + highest) / 2 if is_range else max(min(0.0, highest), lowest)
+        if not lowest <= expected <= highest:
+            raise ValueError(f"{expected!r} is expected, but {lowest!r} to {highest!r} accepted")
+        self._accepted = Accepted(low, high, self._scale.change(expected), 2 * metrics if is_range else metrics)
+        rank_boundary("fail", 1, self._accepted.metrics)  # refuses too many metrics
+        self._known = prior.spread / self._scale.unit if prior else None
+        self._may_gain = may_gain
+        self.verdict, self.gain_keeps_open = INCONCLUSIVE, False
+        self.decided_after: Optional[int] = None
+        self.changes: List[float] = []
+        self._averages: List[float] = []
+        self._rounding = 0.0
+        self._moderated = moderate([], self._known)
+
+    def add(self, baseline: float, subject: float) -> None:
+        """Append the metrics of one round, in the metric's unit, and judge anew unless there is a verdict.
+
+        :raises ValueError: one is not finite, or not positive in a ratio. Then nothing is appended.
+        """
+        change, rounding = self._scale.between(float(baseline), float(subject))
+        self.changes.append(change)
+        self._rounding = max(self._rounding, rounding)
+        self._averages = walsh_averages(self.changes)
+        self._moderated = moderate(self.changes, self._known)
+        if self.decided_after is None and self.rounds <= HORIZON:
+            self._judge()
+
+    def _judge(self) -> None:
+        """Set the verdict that the rounds allow."""
+        low, high, target, _ = self._accepted
+        if (low == -math.inf or self._is_above(low, "pass")) and self._is_below(high, "pass"):
+            self._pass_or_ask()
+        elif (self._is_above(high, "fail") and self._is_above(target, "zero")) or (
+            self._is_below(low, "fail") and self._is_below(target, "zero")
+        ):
+            self.verdict, self.decided_after, self.gain_keeps_open = FAIL, self.rounds, False
+        else:
+            self.gain_keeps_open = False
+
+    def _pass_or_ask(self) -> None:
+        """Let a metric pass, unless it gains so much that this is a question, or may become one."""
+        question = self._accepted.highest_question(self._moderated.scale or spread(self.changes))
+        is_tolerance = self._accepted.low == -math.inf
+        gains = is_tolerance and not self._may_gain and centre(self.changes) < question
+        is_certain = gains and self._ends()[1] < question and self._is_below(self._accepted.target, "zero", RARELY)
+        self.gain_keeps_open = is_certain or (gains and self.rounds < UNTIL)
+        if not self.gain_keeps_open:
+            self.verdict = PASS
+        if is_certain or not self.gain_keeps_open:
+            self.decided_after = self.rounds
+
+    def _is_above(self, bound: float, kind: str) -> bool:
+        """Tell whether d lies above a bound, by either test."""
+        count = len(self._averages) - bisect.bisect_right(self._averages, bound + self._rounding)
+        return self._is_clear(self._moderated.mean - bound, count, kind, self._accepted.metrics)
+
+    def _is_below(self, bound: float, kind: str, metrics: Optional[int] = None) -> bool:
+        """Tell whether d lies below a bound, by either test.
+
+        :param metrics: number of metrics of the row of boundaries; None for that of this metric.
+        """
+        count = bisect.bisect_left(self._averages, bound - self._rounding)
+        return self._is_clear(bound - self._moderated.mean, count, kind, metrics or self._accepted.metrics)
+
+    def _is_clear(self, distance: float, count: int, kind: str, metrics: int) -> bool:
+        """Tell whether a test decides, by the mean's distance from a bound or the Walsh averages beyond it."""
+        margin = self._moderated.margin(kind, metrics)
+        is_far = margin < math.inf and distance >= margin
+        return is_far or count >= rank_boundary(kind, self.rounds, metrics)
+
+    @property
+    def rounds(self) -> int:
+        """The number of pairs."""
+        return len(self.changes)
+
+    @property
+    def estimate(self) -> Optional[float]:
+        """The overhead in percent or the unit: the median of the Walsh averages (Hodges and Lehmann 1963).
+
+        None without rounds. Like every estimate after an early end it is a little bolder than the truth, most so for
+        metrics that fail early. Where a few wild rounds pull the mean away from it, it stays within the interval.
+        """
+        if not self.changes:
+            return None
+        low, high = self._ends()
+        return self._scale.overhead(min(max(low, centre(self.changes)), high))
+
+    @property
+    def interval(self) -> Tuple[float, float]:
+        """The overheads that the rounds so far do not exclude: a low and a high end, in percent or the unit.
+
+        Repeated confidence intervals (Jennison and Turnbull 1989): what neither of the tests excludes, at the
+        boundaries of the verdict, so that in the round where a verdict falls the interval lies on its side of what is
+        accepted. The high end of a tolerance is at the boundary to pass, its low end at that to fail, and not above the
+        target while that is not excluded by the stricter one. Both ends of an expected range are at the boundary to
+        pass. Infinite while no boundary can be reached.
+        """
+        low, high = self._ends()
+        return self._scale.overhead(low), self._scale.overhead(high)
+
+    def _ends(self) -> Tuple[float, float]:
+        """Return the interval as d."""
+        mean, (_, _, target, metrics) = self._moderated.mean, self._accepted
+        kind = "pass" if self._accepted.low > -math.inf else "fail"
+        lower, upper = (rank_boundary(name, self.rounds, metrics) for name in (kind, "pass"))
+        low, high = mean - self._moderated.margin(kind, metrics), mean + self._moderated.margin("pass", metrics)
+        if lower <= len(self._averages):
+            low = max(low, self._averages[-int(lower)])
+        if upper <= len(self._averages):
+            high = min(high, self._averages[int(upper) - 1])
+        if kind == "fail" and not self._is_above(target, "zero"):
+            low = min(low, target)
+        return min(low, high), max(low, high)
+
+    @property
+    def bound(self) -> Optional[float]:
+        """The largest overhead that the rounds do not exclude, in percent or the unit; None while there is none."""
+        high = self.interval[1]
+        return high if math.isfinite(high) else None
+
+    @property
+    def open_kind(self) -> Optional[str]:
+        """Why the verdict is open: ``slower``, ``faster``, ``close`` or ``noisy`` (see forecasts.py); else None."""
+        if self.verdict != INCONCLUSIVE:
+            return None
+        if self.decided_after is not None:
+            return FASTER
+        kind = forecasts.open_kind(self.changes, self._accepted, self._moderated.assumed)
+        return NOISY if kind == FASTER and self._may_gain else kind
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an open metric lies outside of what is accepted, and not only by chance: the next round may tell."""
+        kind = self.open_kind
+        return kind == SLOWER or (kind == FASTER and self._accepted.low > -math.inf)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether the rounds spread more than is known of them; then :attr:`assumed_spread` counts instead."""
+        return self._moderated.assumed is not None and self._moderated.assumed != self._known
+
+    @property
+    def assumed_spread(self) -> Optional[float]:
+        """The spread that counts as known, in percent or the unit: a multiple of it where rounds contradict it."""
+        return None if self._moderated.assumed is None else self._moderated.assumed * self._scale.unit
+
+    @property
+    def spread(self) -> Optional[float]:
+        """The spread of the rounds: 1.4826 times the median absolute deviation of d, a standard deviation if normal.
+
+        In percent (100 times d's) or the unit; None for fewer than two rounds.
+        """
+        return None if self.rounds < 2 else spread(self.changes) * self._scale.unit
+
+    @property
+    def above_tolerance(self) -> int:
+        """The number of rounds whose overhead was above the highest accepted."""
+        return sum(change - self._accepted.high > self._rounding for change in self.changes)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether even rounds up to the horizon would leave it open, most probably. False once there is a verdict."""
+        if self.verdict != INCONCLUSIVE:
+            return False
+        return self.decided_after is not None or forecasts.is_hopeless(
+            self.changes, self._accepted, self._moderated.assumed
+        )
+
+    @property
+    def rounds_needed(self) -> Optional[int]:
+        """About how many rounds in all would decide it, if centre and spread stay as they are.
+
+        ``decided_after`` where there is a verdict; None where more than the horizon would be needed, where it is no
+        question of rounds (a gain that is too good), or while nothing is known of the spread.
+        """
+        if self.decided_after is not None:
+            return self.decided_after if self.verdict != INCONCLUSIVE else None
+        if self.gain_keeps_open:
+            return UNTIL
+        return forecasts.rounds_needed(self.changes, self._accepted, self._moderated.assumed)
+
+    @property
+    def rounds_expected(self) -> int:
+        """After about how many rounds a metric on its target is decided, by its known spread; else the horizon."""
+        return forecasts.rounds_expected(self._accepted, self._known)
+
+
+def more_would_tell(metrics: Collection[Pairs], rounds: int) -> bool:
+    """Tell whether a check needs another round that may give a verdict.
+
+    Not if every metric has its verdict, or at the horizon. Nor, from round 10 on, if every open metric is
+    :attr:`Pairs.is_hopeless`: users see a verdict for each metric, so one that may still come is waited for. Where one
+    failed, only while another may fail soon (:attr:`Pairs.may_fail`), up to round :data:`NAMED_UNTIL` or one more.
+
+    :param rounds: number of complete rounds.
+    """
+    if rounds >= HORIZON:
+        return False
+    failed = [pairs.decided_after or 0 for pairs in metrics if pairs.verdict == FAIL]
+    if failed:
+        return rounds < max(NAMED_UNTIL, min(failed) + 1) and any(pairs.may_fail for pairs in metrics)
+    return not all(pairs.is_hopeless for pairs in metrics if pairs.verdict == INCONCLUSIVE)

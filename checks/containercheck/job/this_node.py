@@ -1,0 +1,129 @@
+"""Look at the node of a job, its cores and its state, and keep its processors busy (standard library only, Python 3.6).
+
+A hypervisor may move an idle processor to another core when it wakes up, so that two ranks run on neighbouring cores
+in one run and on distant ones in the next. So a process for each processor spins in Linux's class SCHED_IDLE, which
+runs when no other process wants to (sched(7)). On the virtual machine where this was tried, pairs of bare
+runs then spread by 2.5 in place of 17 % (Ping Pong's latency), 4 in place of 6 % (its bandwidth), 11 in place of 18 %
+(HPL in HPCC) and, in the median of HPCC's fourteen metrics, 9 in place of 14 %.
+
+The class counts only among processes of the same session (autogroup) or cgroup. So this works for runs in the runner's
+own session, and not for those that a daemon starts.
+"""
+
+import contextlib
+import itertools
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Dict, Iterator, List, Set, Tuple
+
+from containercheck.job import architectures, processes
+
+#: Files of Linux and of the distribution with facts of a node.
+CPUINFO, RELEASE = Path("/proc/cpuinfo"), Path("/etc/os-release")
+GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+SYSTEM = re.compile(r"^PRETTY_NAME=\"?([^\"\n]+)", re.MULTILINE)
+#: Where Linux lists the hardware threads of a processor's core, and its socket.
+TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
+
+
+def facts() -> Dict[str, str]:
+    """Return kernel, processor, system and frequency governor: facts that may explain a change of bare metrics.
+
+    Those that cannot be read are left out.
+    """
+    system = SYSTEM.search(_text(RELEASE))
+    known = {
+        "kernel": os.uname().release,
+        "processor": architectures.processor(_text(CPUINFO)),
+        "system": system.group(1).strip() if system else "",
+        "governor": _text(GOVERNOR),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
+    """Return the processors of each core, socket after socket.
+
+    :param usable: processors that may be used.
+    :param root: of the file system in which Linux lists the threads of cores.
+    """
+    by_core: Dict[Tuple[int, str], List[int]] = {}
+    for processor in sorted(usable):
+        topology = root / TOPOLOGY.format(processor)
+        siblings = _text(topology / "thread_siblings_list") or str(processor)
+        by_core.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
+    return [core for _, core in sorted(by_core.items(), key=lambda pair: (pair[0][0], pair[1]))]
+
+
+def listed(processors: Set[int]) -> str:
+    """Return processors as Linux lists them.
+
+    >>> listed({8, 0, 1, 2})
+    '0-2,8'
+    """
+    ranges = []
+    for _, group in itertools.groupby(enumerate(sorted(processors)), lambda pair: pair[1] - pair[0]):
+        members = [processor for _, processor in group]
+        ranges.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
+    return ",".join(ranges)
+
+
+def is_virtual(cpuinfo: str) -> bool:
+    """Tell whether a hypervisor runs this machine, from ``/proc/cpuinfo``; on x86 only, where processors say so."""
+    return any(line.startswith("flags") and "hypervisor" in line.split() for line in cpuinfo.splitlines())
+
+
+@contextlib.contextmanager
+def kept_awake(wanted: bool) -> Iterator[bool]:
+    """Keep the processors of this process busy on a virtual machine; give whether that is done.
+
+    :param wanted: whether to do so if the machine is virtual.
+    """
+    virtual = wanted and is_virtual(_text(CPUINFO))
+    spinning = [_spin(cpu) for cpu in sorted(os.sched_getaffinity(0))] if virtual else []
+    processes.HELPERS.update(spinning)
+    try:
+        yield virtual
+    finally:
+        for pid in spinning:
+            _end(pid)
+        processes.HELPERS.difference_update(spinning)
+
+
+def _end(child: int) -> None:
+    """End a child process, and print a line if it ended by itself before.
+
+    Its number is not used again before it is waited for: see ``processes.reap``.
+    """
+    with contextlib.suppress(ChildProcessError):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            print(f"a process that kept a processor awake ended before the rounds did (status {status})", flush=True)
+            return
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _spin(cpu: int) -> int:
+    """Start a process that keeps a processor busy, and return its id."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        processes.die_with_parent(parent, signal.SIGKILL)
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.sched_setaffinity(0, {cpu})
+        os.execv("/bin/sh", ["containercheck: keeps a processor awake", "-c", "while :; do :; done"])
+    finally:
+        os._exit(1)

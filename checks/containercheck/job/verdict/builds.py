@@ -1,0 +1,128 @@
+"""Record what ran: the build of each side's program, MPI libraries, runtimes, images.
+
+A difference of programs is not overhead, and is reported.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
+
+from containercheck.job import contract, texts
+from containercheck.job.verdict.findings import roomiest, starts
+
+#: What a program prints about its own build, by the name of the fact.
+Build = Mapping[str, str]
+
+
+def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, Build]:
+    """Return the build of each side, as its first successful run printed it; sides that print nothing are left out.
+
+    :param identity: facts that programs print about their build.
+    :param runs: of the record.
+    """
+    builds: Dict[str, Build] = {}
+    for run in runs:
+        if run["side"] not in builds and run["status"] == 0:
+            builds[run["side"]] = _printed_in(identity, stagedir / run["output"])
+    return {side: build for side, build in builds.items() if build}
+
+
+def known(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, str]:
+    """Return the build of each side's program, and of the bare software, as far as they are known, each in a line."""
+    builds: Dict[str, Any] = {**read(identity, runs, stagedir), **_software(stagedir)}
+    return joined(builds)
+
+
+def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
+    """Return each build in a line."""
+    return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
+
+
+def difference(baseline: Build, subject: Build) -> str:
+    """Return a line that names two builds, the baseline's first; empty where they agree, or print nothing."""
+    common = [name for name in baseline if name in subject]
+    if all(baseline[name] == subject[name] for name in common):
+        return ""
+    first, second = (" ".join(build[name] for name in common if build[name]) for build in (baseline, subject))
+    return f"not the same build: {first} against {second}"
+
+
+def _printed_in(identity: Iterable[Any], output: Path) -> Build:
+    build = {}
+    for fact in identity:
+        try:
+            match = re.search(fact.pattern, texts.read(output / fact.file), re.MULTILINE)
+        except (OSError, texts.TooLongError):
+            continue
+        if match:
+            build[fact.name] = texts.printable(match[1])
+    return build
+
+
+def provenance(record: Mapping[str, Any], builds: Mapping[str, Build], stagedir: Path) -> Dict[str, Any]:
+    """Return what ran where, from the records of job and build: host, MPI libraries, runtimes, image.
+
+    :param builds: what each side printed about its own build.
+    """
+    runs: List[Dict[str, Any]] = record["runs"]
+    sides = list(dict.fromkeys(run["side"] for run in runs))
+    seen = {side: roomiest(run for run in runs if run["side"] == side) for side in sides}
+    # The libraries' paths as the side's processes see them.
+    libraries = {side: sorted({path for run in runs if run["side"] == side for path in run["mpi"]}) for side in sides}
+    facts: Dict[str, Any] = {
+        "host": record["host"],
+        "machine": record["machine"],
+        "kept_awake": record["kept_awake"],
+        "builds": {side: dict(build) for side, build in builds.items()},
+        "mpi": {side: paths for side, paths in libraries.items() if paths},
+        "bound": {side: run["bound"] for side, run in seen.items() if run},
+        "runtimes": _runtimes(sides, stagedir),
+        "started": {side: start["started"] for side, start in starts(runs, stagedir).items()},
+        **_software(stagedir),
+    }
+    if record["halves"]:
+        facts["halves"] = record["halves"]
+    if (stagedir / contract.IMAGE_RECORD).exists():
+        # The record of a site's own image has no release; only images with an environment of Spack have that.
+        facts.update(_image(stagedir / contract.IMAGE_RECORD, ("release", "id", "source", "spack")))
+    if "spack" in facts and "image_spack" in facts:
+        for side in sides:
+            target = facts["spack" if side == contract.BASELINE else "image_spack"]["target"]
+            facts["builds"].setdefault(side, {})["target"] = target
+    # Images of sides that have their own.
+    images = sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json")))
+    if images:
+        facts["images"] = {path.name.split(".")[0]: _image(path, ("source", "arguments")) for path in images}
+    return facts
+
+
+def _runtimes(sides: Iterable[str], stagedir: Path) -> Dict[str, Dict[str, str]]:
+    paths = {side: stagedir / contract.runtime_file(side) for side in sides}
+    records = {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
+    return {side: {name: record[name] for name in ("command", "version")} for side, record in records.items()}
+
+
+def _software(stagedir: Path) -> Dict[str, Any]:
+    """Return the record of the bare software, by the provider that installed it."""
+    paths = {"spack": stagedir / contract.SPACK_RECORD, "easybuild": stagedir / contract.EASYBUILD_RECORD}
+    return {provider: json.loads(path.read_text()) for provider, path in paths.items() if path.exists()}
+
+
+def _image(path: Path, names: Iterable[str]) -> Dict[str, Any]:
+    """Return the provenance of an image.
+
+    :param path: of its record.
+    :param names: of further entries, as far as the record has them.
+    """
+    image = json.loads(path.read_text())
+    # That of a site's own directory has no size, and what an older library made has none of its files.
+    sizes = {"image_bytes": image.get("bytes"), "image_content_bytes": image.get(contract.CONTENT_BYTES)}
+    return {
+        "image": image["path"],
+        "image_sha256": image["sha256"],
+        **{name: count for name, count in sizes.items() if count},
+        **{f"image_{name}": image[name] for name in names if name in image},
+    }

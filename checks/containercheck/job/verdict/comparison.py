@@ -1,0 +1,323 @@
+"""Compare one metric of two sides: the messages about it, and its row of the results.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import math
+import statistics
+from typing import Any, Dict, NamedTuple, Optional, Sequence
+
+from containercheck.job.formatting import number
+from containercheck.job.stats.forecasts import CLOSE, FASTER, SLOWER
+from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Pairs
+
+#: Verdict on emulated processors, where nothing is judged.
+EMULATED = "emulated"
+#: Result of the fresh rounds of a failure (job/confirmation.py).
+CONFIRMED, REFUTED, UNCONFIRMED = "confirmed", "refuted", "unconfirmed"
+
+
+class Confirmed(NamedTuple):
+    """The result of the fresh rounds of a metric that failed.
+
+    :ivar result: :data:`CONFIRMED`, :data:`REFUTED`, or :data:`UNCONFIRMED` where there were too few.
+    :ivar rounds: number of fresh rounds.
+    :ivar first: number of rounds in which it failed, and ``above`` of those above what is accepted.
+    :ivar why: reason for which there were too few.
+    """
+
+    result: str
+    rounds: int
+    first: int
+    above: int
+    why: str = "the time was used up"
+
+    def __str__(self) -> str:
+        """The rounds of both phases, in words."""
+        counts = f"above it in {self.above} of {self.first} rounds"
+        if self.result == CONFIRMED:
+            return f"{counts}, confirmed in {self.rounds} more"
+        if self.result == REFUTED:
+            return f"{counts}, and not in {self.rounds} more"
+        return f"{counts}, not confirmed: {self.why}" + (f" after {self.rounds} more" if self.rounds else "")
+
+
+class Comparison(NamedTuple):
+    """One metric of two sides, over all rounds.
+
+    :ivar baseline_label, subject_label: names of the sides, for people.
+    :ivar baseline, subject: the metric's values, one a round, in the order of the rounds, in the metric's unit.
+    :ivar pairs: both values of each round, with the verdict.
+    :ivar expected: whether a reference says what the overhead must be.
+    :ivar round_seconds: duration of a round.
+    :ivar emulated: whether the nodes' processors are emulated, so that nothing is judged.
+    :ivar difference: line that names both builds where they differ; empty where they agree, or are not known.
+    :ivar confirmed: result of the fresh rounds of a failure; None where nothing failed, or nothing was run again.
+    """
+
+    metric: Any
+    baseline_label: str
+    subject_label: str
+    baseline: Sequence[float]
+    subject: Sequence[float]
+    pairs: Pairs
+    expected: bool
+    round_seconds: float
+    emulated: bool
+    difference: str = ""
+    confirmed: Optional[Confirmed] = None
+
+    # The verdict.
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``fail`` or ``inconclusive``; ``emulated`` where nothing is judged."""
+        if self.emulated:
+            return EMULATED
+        return INCONCLUSIVE if self.is_refuted else self.pairs.verdict
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether it failed, and fresh rounds speak against that."""
+        return self.pairs.verdict == FAIL and self.confirmed is not None and self.confirmed.result == REFUTED
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it is open, and more rounds may make it fail."""
+        return self.verdict == INCONCLUSIVE and self.pairs.may_fail
+
+    @property
+    def open_kind(self) -> str:
+        """Why its verdict is open (job/stats/forecasts.py); empty where it is not."""
+        if self.is_refuted:
+            return FASTER if self.vanished else SLOWER
+        return self.pairs.open_kind or "" if self.verdict == INCONCLUSIVE else ""
+
+    @property
+    def vanished(self) -> bool:
+        """Whether the overhead is smaller than what a reference expects."""
+        return self.estimate < self.pairs.lowest
+
+    # Numbers, in words.
+
+    @property
+    def estimate(self) -> float:
+        """The overhead, in its unit."""
+        return self.pairs.estimate or 0.0
+
+    @property
+    def unit(self) -> str:
+        """Unit of the overhead."""
+        return "%" if self.metric.compare == "ratio" else str(self.metric.unit)
+
+    @property
+    def interval(self) -> Optional[float]:
+        """Half the width of the interval, in the overhead's unit; None where there are too few rounds for one."""
+        low, high = self.pairs.interval
+        return (high - low) / 2 if math.isfinite(high - low) else None
+
+    @property
+    def size(self) -> str:
+        """The overhead without its sign, with its unit."""
+        return f"{number(abs(self.estimate), 3)} {self.unit}"
+
+    @property
+    def direction(self) -> str:
+        """``worse`` or ``better``."""
+        return "worse" if self.estimate > 0 else "better"
+
+    @property
+    def uncertainty(self) -> str:
+        """The interval of the overhead, printed after its size; empty where there are too few rounds for one."""
+        if self.interval is None:
+            return ""
+        low, high = self.pairs.interval
+        if self.direction == "better":
+            low, high = -high, -low
+        return f" ({number(low, 2)} to {number(high, 2)} {self.unit})"
+
+    @property
+    def _accepted(self) -> str:
+        """The accepted overhead, or the range of it, in words."""
+        low = "" if math.isinf(self.pairs.lowest) else f"{number(self.pairs.lowest, 3)} to "
+        return f"{low}{number(self.pairs.highest, 3)} {self.unit}"
+
+    @property
+    def details(self) -> str:
+        """The accepted overhead, in how many rounds it was exceeded, and both builds where they differ."""
+        if self.expected:
+            accepted = f"expected: {'at most ' if math.isinf(self.pairs.lowest) else ''}{self._accepted}"
+        else:
+            accepted = f"tolerance {self.pairs.highest:g} {self.unit}"
+        above = f"above it in {self.pairs.above_tolerance} of {self.pairs.rounds} rounds"
+        return f"{accepted}; {self.confirmed or above}" + (f"; {self.difference}" if self.difference else "")
+
+    # Messages.
+
+    def __str__(self) -> str:
+        """One line: the metric, its overhead in this session with the interval, and what is accepted."""
+        worse = f"{self.size}{self.uncertainty} {self.direction} than {self.baseline_label}"
+        return f"{self.metric.name} is {worse} in this session ({self.details})"
+
+    @property
+    def failure(self) -> str:
+        """The message about a failed comparison."""
+        return f"{self}" + (": better than its reference, which needs a new value" if self.vanished else "")
+
+    @property
+    def doubt(self) -> str:
+        """The message about an open comparison: what is known, and what would close it."""
+        if self.pairs.open_kind == FASTER and not self.expected:
+            return f"{self}: does it compute the same? If it does, add a reference that expects this gain"
+        return f"{self}: {self.answer}; {self.remedy}"
+
+    @property
+    def answer(self) -> str:
+        """What is known of a metric whose verdict is open."""
+        kind, bound = self.pairs.open_kind, self.pairs.bound
+        if self.is_refuted:
+            return f"{'fast' if self.vanished else 'slow'} once, not again"
+        if kind == SLOWER:
+            return "too slow, not yet certain"
+        if kind == FASTER and self.expected:
+            return "better than its reference, not yet certain"
+        if kind == FASTER or self.pairs.gain_keeps_open:
+            gain = f"{self.size} better than {self.baseline_label}"
+            return f"{gain}: does it compute the same?" if kind == FASTER else f"{gain}, not yet certain"
+        parts = []
+        if kind == CLOSE:
+            parts.append(f"close to the {'range' if self.expected else 'tolerance'}")
+        if bound is not None:
+            size = f"{number(abs(bound), 2)} {self.unit}"
+            parts.append(f"at least {size} better" if bound < 0 else f"at most {size} worse")
+        if kind == CLOSE:
+            return ", ".join(parts)
+        seconds = in_words(self.pairs.rounds * self.round_seconds)
+        return "; ".join([*parts, f"{seconds} here is too short to tell {self._accepted}"])
+
+    @property
+    def remedy(self) -> str:
+        """What would close an open verdict."""
+        if self.is_refuted:
+            return "run it again, on a quieter machine"
+        rounds, needed, spread = self.pairs.rounds, self.pairs.rounds_needed, self.pairs.spread
+        if needed is not None:
+            more = needed - rounds
+            return f"about {more} more round{'s' if more != 1 else ''} would tell"
+        if spread is None:
+            return "one round tells nothing of the spread"
+        would = "did" if rounds >= HORIZON else "would"
+        return (
+            f"{HORIZON} rounds {would} not tell: its rounds spread by {number(spread, 2)} {self.unit}. "
+            "It takes longer runs, or a quieter machine"
+        )
+
+    @property
+    def warning(self) -> str:
+        """The message that the rounds contradict the known spread, so that the verdict is less safe; else empty."""
+        prior, spread, assumed = self.pairs.prior, self.pairs.spread, self.pairs.assumed_spread
+        if self.emulated or not self.pairs.is_contradicted or prior is None or spread is None or assumed is None:
+            return ""
+        unit = self.unit
+        usual = f"{number(prior.spread, 2)} {unit}"
+        usual = f"the default of {usual}" if prior.source == "default" else f"the {usual} known from {prior.source}"
+        return (
+            f"{self.metric.name}: its rounds spread by {number(spread, 2)} {unit}, more than {usual}: it is judged "
+            f"with {number(assumed, 2)} {unit} instead"
+        )
+
+    # The row.
+
+    @property
+    def centre(self) -> float:
+        """The subject's metric: the baseline's median, changed by the estimated overhead.
+
+        The median of the subject's own values may lie on the other side of the baseline's median: it ignores which
+        values were measured together.
+        """
+        middle = statistics.median(self.baseline)
+        change = self.estimate if self.metric.better == "lower" else -self.estimate
+        return middle + change if self.metric.compare == "difference" else middle * (1 + change / 100)
+
+    def row(self, answers_compared: bool = True) -> Dict[str, Any]:
+        """Return the row of the results, as ``results.row.Row`` reads it.
+
+        :param answers_compared: whether the check has answers.
+        """
+        low, high = (end if math.isfinite(end) else None for end in self.pairs.interval)
+        lowest = self.pairs.lowest if math.isfinite(self.pairs.lowest) else None
+        is_open, prior = self.verdict == INCONCLUSIVE, self.pairs.prior
+        return dict(
+            baseline_row(self.metric, self.baseline_label, self.baseline),
+            subject=self.centre,
+            subject_label=self.subject_label,
+            subject_error=mean_error(self.subject),
+            subject_spread=spread_of(self.subject),
+            overhead=self.pairs.estimate,
+            overhead_unit=self.unit,
+            low=low,
+            high=high,
+            interval=self.interval,
+            accepted=[lowest, self.pairs.highest],
+            expected=self.expected,
+            verdict=self.verdict,
+            rounds=self.pairs.rounds,
+            above=self.pairs.above_tolerance,
+            spread=self.pairs.spread,
+            rounds_needed=self.pairs.rounds_needed if is_open and not self.is_refuted else None,
+            round_seconds=round(self.round_seconds, 2),
+            open_kind=self.open_kind,
+            bound=self.pairs.bound if is_open else None,
+            answer=self.answer if is_open else "",
+            known_spread=prior.spread if prior else None,
+            spread_source=prior.source if prior else "",
+            contradicted=self.pairs.is_contradicted,
+            difference=self.difference,
+            emulated=self.emulated,
+            answers_compared=answers_compared,
+            confirmation=self.confirmed.result if self.confirmed else "",
+        )
+
+
+def baseline_row(metric: Any, label: str, values: Sequence[float]) -> Dict[str, Any]:
+    """Return the part of a row about the baseline, which is all of it where nothing is compared.
+
+    :param label: of the side that has the values.
+    """
+    return dict(
+        metric=metric.name,
+        unit=metric.unit,
+        better=metric.better,
+        baseline=statistics.median(values),
+        baseline_label=label,
+        baseline_error=mean_error(values),
+        baseline_spread=spread_of(values),
+        scaling=metric.scaling or "",
+        measures=list(metric.measures),
+    )
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in words, rounded.
+
+    >>> [in_words(seconds) for seconds in (7.4, 55, 80, 100, 3600)]
+    ['7 s', 'a minute', 'a minute', '2 minutes', '60 minutes']
+    """
+    if seconds < 50:
+        return f"{max(1, round(seconds))} s"
+    return "a minute" if seconds < 90 else f"{round(seconds / 60)} minutes"
+
+
+def mean_error(values: Sequence[float]) -> Optional[float]:
+    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), in the unit of the values; None for one value."""
+    spread = spread_of(values)
+    return None if spread is None else spread / math.sqrt(len(values))
+
+
+def spread_of(values: Sequence[float]) -> Optional[float]:
+    """Return the standard deviation of one side's values over the rounds, in their unit; None for one value.
+
+    That is the dispersion of D12.6, figures 8.4 and 8.11: of bare and of the container, each by itself. The spread of
+    the overheads, which the verdict needs, is another one: what both sides have in common cancels there.
+    """
+    return statistics.stdev(values) if len(values) > 1 else None

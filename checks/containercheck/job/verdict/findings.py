@@ -1,0 +1,336 @@
+"""Check what the runs of a job prove besides their metrics: whose MPI they loaded, their cores, what they left.
+
+Without as many cores to themselves as the bare ones, all ranks of a container may share one core: 185 s instead of 3 s
+were seen. Only ranks on the first node are looked at. Where a container takes the place of another, both must see the
+same environment.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from containercheck.job import contract
+from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.formatting import cores_of, size
+from containercheck.job.outputs.facts import JobSide
+
+#: A run of the record.
+Run = Dict[str, Any]
+
+#: Most ranks whose cores are listed.
+LISTED = 8
+#: Variables that differ between any two processes or jobs, or that name the runtime's version and command, the
+#: directory that it was called in, or the image.
+_RUNTIME_PREFIXES = "|".join(runtime.settings for runtime in RUNTIMES if runtime.settings)
+_EXPECTED_TO_DIFFER = re.compile(
+    rf"^(_|PWD|OLDPWD|SHLVL|USER_PATH|{contract.RUN}|({_RUNTIME_PREFIXES})(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
+)
+
+
+class Findings:
+    """What the runs of a job prove.
+
+    :param record: of the job (job/runner.py).
+    :param sides: of the facts, without those that were lost.
+    :param stagedir: of the job.
+    """
+
+    def __init__(self, record: Mapping[str, Any], sides: Sequence[JobSide], stagedir: Path) -> None:
+        """Nothing is looked at yet."""
+        self._record, self._sides, self._stagedir = record, sides, stagedir
+        self._runs: Sequence[Run] = record["runs"]
+
+    def start_problems(self) -> List[str]:
+        """Return why the ranks of a side were started wrongly: with another MPI, or bound to too few cores."""
+        return self._mpi_problems() or self.binding_problems()
+
+    def _mpi_problems(self) -> List[str]:
+        """Return why the runs do not prove that each side loaded the right MPI; empty where they do."""
+        bare = [side.name for side in self._sides if side.mpi and not side.contained]
+        contained = [side for side in self._sides if side.mpi and side.contained]
+        # A job that ended before the bare program ran proves nothing: its end is reported instead.
+        if not bare or not contained or not any(run["side"] == bare[0] for run in self._runs):
+            return []
+        plans = {side.name: self._stagedir / contract.mpi_plan_file(side.name) for side in contained}
+        wants_host = {
+            side.name: json.loads(plans[side.name].read_text())["path"] if side.host_mpi else None for side in contained
+        }
+        problem = mpi_problem(self._record, bare[0], wants_host, {side.name: side.trees for side in contained})
+        return [problem] if problem else []
+
+    def binding_problems(self) -> List[str]:
+        """Return why the ranks of a side have wrong cores, or fewer than those of the side it is compared with."""
+        strays = [problem for problem in map(stray_problem, self._runs) if problem]
+        if strays:
+            return strays[:1]
+        best = self._roomiest()
+        by_intent = {side.name for side in self._sides if side.shares_cores}
+        pairs = [
+            (best[side.name], best.get(side.compared_with or ""))
+            for side in self._sides
+            if not by_intent & {side.name, side.compared_with}
+        ]
+        problems = [cores_problem(own, other) for own, other in pairs if own and other]
+        return [problem for problem in problems if problem]
+
+    def remarks(self) -> List[str]:
+        """Return lines about what is no fault: unusual starts of ranks, unknown cores, an image named by a tag."""
+        lines = [*self._unusual_starts(), *self._unseen_bindings(), *self._left_files()]
+        path = self._stagedir / contract.IMAGE_RECORD
+        image = json.loads(path.read_text()) if path.exists() else {}
+        if "id" in image and not image["sha256"]:
+            lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
+        return lines
+
+    def disturbances(self) -> List[str]:
+        """Return lines about rounds that other processes on the machine disturbed; empty where there are none."""
+        rounds = len({run["round"] for run in self._runs})
+        replaced, busy = self._record["replaced"], self._record["busy"]
+        lines = []
+        if replaced:
+            who = contract.names(replaced.values())
+            lines.append(f"{len(replaced)} of {rounds} rounds disturbed by {who} and replaced")
+        if busy:
+            lines.append(f"the machine is busy: {busy}. Rounds were counted all the same: they spread more")
+        return lines
+
+    def changes(self) -> Tuple[List[str], List[str]]:
+        """Return the differences between what a container sees and what the one that it replaces sees.
+
+        First faults: other environment variables, as the same image should see the same ones. Then remarks: mounts,
+        limits, the runtimes' configuration, and variables where the images differ.
+        """
+        faults: List[str] = []
+        remarks: List[str] = []
+        images: Dict[Any, str] = {side.name: side.image for side in self._sides if side.contained}
+        for side in self._sides:
+            if not side.replaces or side.compared_with is None:
+                continue
+            old, new = (self._surroundings(name) for name in (side.compared_with, side.name))
+            for kind in old:
+                same = images[side.compared_with] == images[side.name]
+                target = faults if kind == "variable" and same else remarks
+                target += [f"{side.name}: {line}" for line in _differences(kind, old[kind], new[kind])]
+        return faults, remarks
+
+    def _surroundings(self, side: str) -> Dict[str, Dict[str, str]]:
+        runtime = json.loads((self._stagedir / contract.runtime_file(side)).read_text())
+        text = (self._stagedir / contract.surroundings_file(side)).read_text(errors="replace")
+        seen = read_surroundings(without_side(text, side, str(self._stagedir.absolute())))
+        return {**seen, "directive": runtime["configuration"]}
+
+    def _left_files(self) -> List[str]:
+        """Return a line for each side whose runs left files in shared memory, and whose runs all left some in /tmp.
+
+        In /tmp others of the same user write too: what a single run seems to have left proves nothing.
+        """
+        lines = []
+        for side in self._sides:
+            left = [run["left_files"] for run in self._runs if run["side"] == side.name and run.get("left_files")]
+            if left:
+                most = max(left, key=lambda files: files["bytes"])
+                lines.append(
+                    f"{side.label}: {len(left)} of its runs left files in /dev/shm, up to {most['count']} of "
+                    f"{size(most['bytes'])} ({', '.join(most['names'][:3])}): they take the node's memory, and a later "
+                    "run that meets them may fail"
+                )
+            runs: List[Any] = [run.get("left_temporary") for run in self._runs if run["side"] == side.name]
+            if len(runs) > 1 and all(runs):
+                most = max(runs, key=lambda files: files["count"])
+                lines.append(
+                    f"{side.label}: each of its runs left something in /tmp, up to {most['count']} files and "
+                    f"directories ({', '.join(most['names'][:3])}): they fill the node's disk"
+                )
+        return lines
+
+    def _unusual_starts(self) -> List[str]:
+        """Return lines about sides whose ranks are not started like all others, with the reason."""
+        lines = []
+        for side, start in starts(self._runs, self._stagedir).items():
+            if start["because"]:
+                whose = "" if side == contract.SUBJECT else f"{side}: "
+                lines.append(f"{whose}ranks are started {start['started']}, because {start['because']}")
+        return lines
+
+    def _unseen_bindings(self) -> List[str]:
+        """Return lines about sides whose ranks' cores could not be compared, as too few of them were seen."""
+        best, by_name = self._roomiest(), {side.name: side for side in self._sides}
+        lines = []
+        for side in self._sides:
+            other = by_name.get(side.compared_with or "")
+            # A program that only loads the library has no ranks, and of a program with its MPI in itself no process is
+            # known by a library.
+            if side.mpi and not side.preloads_mpi and not side.shares_cores and other and other.mpi:
+                seen, others = (len(run["bound"]) if run else 0 for run in (best[side.name], best[other.name]))
+                if not seen or seen != others:
+                    lines.append(
+                        f"the cores of ranks were not compared: of {side.label} {seen} were seen while they ran, of "
+                        f"{other.label} {others}"
+                    )
+        return lines
+
+    def _roomiest(self) -> Dict[str, Optional[Run]]:
+        names = [side.name for side in self._sides]
+        return {name: roomiest(run for run in self._runs if run["side"] == name) for name in names}
+
+
+def starts(runs: Iterable[Run], stagedir: Path) -> Dict[str, Dict[str, str]]:
+    """Return how the ranks of each side were started, where the job recorded it (see job/start_ranks.py)."""
+    paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in runs}
+    return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
+
+
+# MPI.
+
+
+def mpi_problem(
+    record: Mapping[str, Any],
+    bare: str,
+    wants_host: Mapping[str, Optional[str]],
+    trees: Mapping[str, Iterable[str]],
+) -> Optional[str]:
+    """Return why the runs do not prove that each side loaded the right MPI; None where they do.
+
+    :param bare: name of a side that runs on the host, with the host's MPI.
+    :param wants_host: for each side in a container: the path of the host's MPI library that it must load, or None where
+        it must bring its own.
+    :param trees: for each side in a container: directories whose libraries count as its own.
+    """
+    host_files = {
+        (library["device"], library["inode"])
+        for run in record["runs"]
+        if run["side"] == bare
+        for library in run["mpi"].values()
+    }
+    if not host_files:
+        return f"{bare}: no process with an MPI library was seen on {record['host']}"
+    for run in record["runs"]:
+        if run["side"] not in wants_host:
+            continue
+        where, wanted = f"round {run['round']}, {run['side']}", wants_host[run["side"]]
+        if not run["mpi"]:
+            return f"{where}: no process with an MPI library was seen on {record['host']}"
+        for path, library in run["mpi"].items():
+            from_host = (library["device"], library["inode"]) in host_files
+            if wanted is not None and not from_host:
+                return f"{where}: loaded {path} of the image, not the host's {wanted}"
+            in_tree = any(Path(tree) in Path(path).parents for tree in trees.get(run["side"], ()))
+            if wanted is None and from_host and not in_tree:
+                return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
+    return None
+
+
+# Cores.
+
+
+def cores_problem(run: Run, measure: Run) -> Optional[str]:
+    """Return a message if a run's ranks on the first node have fewer cores than those of another run; else None.
+
+    :param run: of the record, with ``bound``: the processors that each rank may use.
+    :param measure: a run of the side that it is compared with.
+    """
+    bound, others = run.get("bound", []), measure.get("bound", [])
+    if not bound or len(bound) != len(others):
+        # A remark reports this.
+        return None
+    if _are_alone(others) and not _are_alone(bound):
+        defect = "share cores"
+    elif len(_all_cores(bound)) < len(_all_cores(others)):
+        defect = "have fewer cores"
+    else:
+        return None
+    where = f"round {run['round']}, {run['side']}"
+    listed = f"they are bound to {_listed(bound)}, those of {measure['side']} to {_listed(others)}"
+    return f"{where}: its ranks {defect}: {listed}"
+
+
+def stray_problem(run: Run) -> Optional[str]:
+    """Return a message if a run left its half of the node, where both sides ran at the same time; else None.
+
+    :param run: of the record; ``processors`` are those of its half.
+    """
+    half, seen = run.get("processors"), run.get("bound", [])
+    if not half or _all_cores(seen) <= cores_of(half):
+        return None
+    return (
+        f"round {run['round']}, {run['side']}: its ranks are bound to {_listed(seen)}, outside of its half of the "
+        f"node, {half}: the launcher moves them; run the sides one after the other (-S duet=no)"
+    )
+
+
+def roomiest(runs: Iterable[Run]) -> Optional[Run]:
+    """Return the run whose ranks had the most cores; None where no ranks were seen.
+
+    A defect in how ranks are started shows in every run, so also in this one.
+    """
+    seen = [run for run in runs if run.get("bound")]
+    return max(
+        seen, key=lambda run: (len(run["bound"]), _are_alone(run["bound"]), len(_all_cores(run["bound"]))), default=None
+    )
+
+
+def _all_cores(bound: Sequence[str]) -> Set[int]:
+    return set().union(*map(cores_of, bound))
+
+
+def _are_alone(bound: Sequence[str]) -> bool:
+    """Tell whether no two ranks have a processor in common."""
+    return sum(len(cores_of(processors)) for processors in bound) == len(_all_cores(bound))
+
+
+def _listed(bound: Sequence[str]) -> str:
+    return " | ".join(bound[:LISTED]) + (" ..." if len(bound) > LISTED else "")
+
+
+# What two containers see.
+
+
+def without_side(text: str, side: str, stagedir: str) -> str:
+    """Return a text with the same names for all sides where we name by side: files, directories (job/contract.py).
+
+    :param stagedir: in it, as on the host or in containers, all of these lie.
+
+    >>> without_side("/rfm_workdir/new.host-mpi:/opt/new.d", "new", "/stage")
+    '/rfm_workdir/SIDE.host-mpi:/opt/new.d'
+    """
+    job_path = re.compile(rf"(?<![\w/.-])({contract.WORKDIR}|{re.escape(stagedir)})(/[^\s:]+)")
+    named = re.compile(rf"(?<=[/.]){re.escape(side)}(?=[/.]|$)")
+    return job_path.sub(lambda path: path[1] + named.sub("SIDE", path[2]), text)
+
+
+def read_surroundings(text: str) -> Dict[str, Dict[str, str]]:
+    """Return what a container printed: ``variable``, ``mount`` (with its type of file system) and ``limit``, by name.
+
+    :param text: see ``commands.SURROUNDINGS``.
+    """
+    # The value of a variable may have blank lines; lines about mounts begin with their numbers.
+    variables, rest = re.split(r"\n\n(?=\d+ \d+ \d+:\d+ )", f"{text}\n\n0 0 0:0 ", maxsplit=1)[:2]
+    mounts, _, limits = rest.partition("\n\n0 0 0:0 ")[0].partition("\n\n")
+    seen: Dict[str, Dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
+    for line in variables.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and re.fullmatch(r"\w+", name) and not _EXPECTED_TO_DIFFER.match(name):
+            seen["variable"][name] = value
+    for line in mounts.splitlines():
+        words = line.split()
+        seen["mount"][words[4]] = words[words.index("-") + 1]
+    for line in limits.splitlines():
+        name, value = line.split(":", 1) if line.startswith("Cap") else line.rsplit(None, 1)
+        seen["limit"][" ".join(name.split())] = value.strip()
+    return seen
+
+
+def _differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> List[str]:
+    """Return a line for each name that is missing in one of both, or that has another value."""
+    lines = []
+    for name in sorted(old.keys() | new.keys()):
+        if name not in new:
+            lines.append(f"{kind} {name} is gone: it was {old[name]}")
+        elif name not in old:
+            lines.append(f"{kind} {name} is new: {new[name]}")
+        elif old[name] != new[name]:
+            lines.append(f"{kind} {name} was {old[name]}, and is {new[name]}")
+    return lines

@@ -1,1 +1,0 @@
-"""Programs that run in the job, on the nodes."""
