@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from containercheck.application.declare import Work
-from containercheck.job.stats.boundaries import HORIZON
+from containercheck.job.stats.boundaries import FEWEST, HORIZON
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
@@ -111,7 +111,9 @@ def allow(
         at_most = min(at_most, longest)
     if sides == 1:
         return Allowance(rounds, before + one_round, math.ceil(at_most), 1)
-    return Allowance(rounds, before + max(one_round, min(rounds, needed * one_round)), math.ceil(at_most), needed)
+    # Two rounds are run where the job's own limit allows, however long they are (job/rounds.py).
+    least = min(FEWEST * one_round, max(one_round, at_most - before))
+    return Allowance(rounds, before + max(least, min(rounds, needed * one_round)), math.ceil(at_most), needed)
 
 
 def prepare_limit(before: float) -> float:

@@ -32,6 +32,7 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.runner import Runner
 from containercheck.job.single_run import prepare, remove
+from containercheck.job.stats.boundaries import FEWEST
 from containercheck.job.verdict import builds as builds_of
 
 #: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
@@ -108,8 +109,8 @@ class Rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
         if not self.evaluation.more_would_tell():
             return "every metric has its verdict, or more would not tell"
-        # A round that would not end in time is not started, unless no other counts.
-        if self.evaluation.rounds and self._is_late():
+        # A round that would not end in time is not started. But one round gives no verdict, whatever it shows.
+        if self._is_late() and (len(self.evaluation.rounds) >= FEWEST or self._meets_limit()):
             return "the time is used up"
         return None
 
@@ -158,11 +159,16 @@ class Rounds:
             return False
         if self.evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
             return False
-        return bool(self._arguments.rounds or self.evaluation.rounds) or not self._is_late()
+        enough = len(self.evaluation.rounds) >= FEWEST
+        return bool(self._arguments.rounds) or enough or not self._is_late()
 
     def _is_late(self) -> bool:
-        """Tell whether another round would not end in time."""
+        """Tell whether another round would not end in the time for rounds."""
         return time.monotonic() - self._started + self._longest > self._arguments.seconds
+
+    def _meets_limit(self) -> bool:
+        """Tell whether a round counts, and the job would be ended in another one."""
+        return bool(self.evaluation.rounds) and self._runner.seconds + self._longest > self._facts.deadline
 
 
 def parse(argv: List[str]) -> argparse.Namespace:
@@ -170,7 +176,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     amount = parser.add_mutually_exclusive_group(required=True)
     amount.add_argument("--rounds", type=int, help="so many, whatever the verdict")
-    amount.add_argument("--seconds", type=float, help="no round begins that would end later")
+    amount.add_argument("--seconds", type=float, help="no third round begins that would end later")
     parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
     parser.add_argument(
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"

@@ -85,8 +85,10 @@ def test_a_job_may_take_its_rounds_and_what_fails_before_it_is_given_up():
     assert pair.at_most == SLOW_START + 5 + 2 * 60 + FAILURES * 2 * 300
 
 
-def test_one_round_is_expected_however_long_it_is():
-    assert allow(SITE, 1, replace(RUN, seconds=100), 2, 60, 0).expected == START + 5 + 200
+def test_two_rounds_are_expected_however_long_they_are_but_where_a_limit_has_time_for_one():
+    assert allow(SITE, 1, replace(RUN, seconds=100), 2, 60, 0).expected == START + 5 + 400
+    limited = replace(SITE, time_limit=300.0)
+    assert allow(limited, 1, replace(RUN, seconds=100), 2, 60, 0).expected <= 300
 
 
 @pytest.mark.parametrize("limits", [{"time_limit": 100}, {"node_hours": 4 * 100 / 3600}])

@@ -81,8 +81,15 @@ def test_no_round_begins_that_would_end_after_the_time(play):
     assert verdicts(found) == {"inconclusive"}
 
 
-def test_one_round_counts_however_short_the_time(play):
-    record, found = play(Job(QUIET), "--seconds=0.5")
+@pytest.mark.parametrize(("subject", "verdict"), [(1.0, "inconclusive"), (4.0, "fail")])
+def test_two_rounds_are_run_however_short_the_time_as_one_gives_no_verdict(play, subject, verdict):
+    job = Job({"baseline": 1.0, "subject": subject}, priors={"time": (10.0, "default")})
+    record, found = play(job, "--seconds=0.5")
+    assert (len(found.rounds), verdicts(found)) == (2, {verdict})
+
+
+def test_one_round_counts_where_the_job_would_be_ended_in_another(play):
+    record, found = play(Job(QUIET, deadline=3.0), "--seconds=0.5")
     assert (len(found.rounds), record.why) == (1, "the time is used up")
 
 
@@ -90,21 +97,21 @@ def test_a_round_that_is_not_valid_is_not_the_one_that_counts(play):
     job = Job(QUIET)
     job.faults = {(1, "subject"): {"status": 3}}
     record, found = play(job, "--seconds=0.5")
-    assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2], 1)
+    assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2, 3, 3], 2)
 
 
 def test_a_disturbed_round_is_replaced_while_there_is_time_for_another(play):
     job = Job(QUIET)
     job.disturbed = (1,)
     record, found = play(job, "--seconds=5")
-    assert (record.replaced, len(found.rounds)) == ({"1": STRESS}, 1)
+    assert (record.replaced, len(found.rounds)) == ({"1": STRESS}, 2)
 
 
 def test_a_disturbed_round_counts_where_there_is_no_time_for_another(play):
     job = Job(QUIET)
     job.disturbed = (1,)
     record, found = play(job, "--seconds=3")
-    assert ([run["round"] for run in record.runs], len(found.rounds), record.replaced) == ([1, 1], 1, {})
+    assert ([run["round"] for run in record.runs], len(found.rounds), record.replaced) == ([1, 1, 2, 2], 2, {})
     assert record.busy == "stress-ng (pid 4711)"
 
 

@@ -24,7 +24,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.json")) as _file:
     _TABLE: Dict[str, Any] = json.load(_file)
 
-#: The last round in which a verdict can fall.
+#: The first and the last round in which a verdict can fall.
+FEWEST = 2
 HORIZON: int = _TABLE["horizon"]
 #: Degrees of freedom of a known spread.
 PRIOR_DEGREES: int = _TABLE["prior_degrees"]
