@@ -28,9 +28,9 @@ RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
 #: Arguments with which the cases of the full axes run.
 FULL = ("-S", "full=yes")
 #: Parts of a provenance that have a table of their own, or differ in nearly every case.
-OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release", "mpi")
+OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
 #: Beginnings of the names that come first among the others.
-FIRST = ("machine", "host")
+FIRST = ("machine", "host", "mpi")
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CellState:
     """Cases of a cell in the same state, with the link of the first that has one."""
 
     state: State
@@ -201,7 +201,7 @@ class MatrixRow:
 
     application: str
     name: str
-    cells: tuple[tuple[Entry, ...], ...]
+    cells: tuple[tuple[CellState, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def _label(case: Case, ran: Collection[str]) -> str:
     return "" if ran else case.application
 
 
-def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[Entry, ...]:
+def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, ...]:
     by_state: dict[State, list[Case]] = {}
     for case in cases:
         by_state.setdefault(state(case), []).append(case)
@@ -270,20 +270,19 @@ def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[Entry, ...]
         # Skips do not show beside cases that ran.
         by_state.pop(SKIP, None)
     return tuple(
-        Entry(kind, len(by_state[kind]), next((links[case.key] for case in by_state[kind] if case.key in links), None))
+        CellState(kind, len(by_state[kind]), next((links[case.key] for case in by_state[kind] if case.key in links), None))
         for kind in ALL
         if kind in by_state
     )
 
 
 def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
-    """Return tables of the runtimes, images and MPI libraries of cases, and of facts that they share or not."""
+    """Return tables of the runtimes and images of cases, and of facts that they share or not."""
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
     return (
         _used("Container runtimes", ("version", "command", "used by"), ran, _runtimes),
         _used("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), ran, _images),
-        _used("MPI libraries that the ranks loaded", ("side", "library", "used by"), ran, _libraries),
         Table("The same in all cases", ("what", "value"), same, 2),
         Table("What differs between cases", ("what", "value", "cases"), different, 3),
     )
@@ -331,12 +330,6 @@ def _images(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         name = str(facts["image"]).rpartition("/")[2]
         sizes = (size(facts[key]) if facts.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
         yield name, str(facts.get("image_release") or ""), *sizes, str(facts.get("image_sha256") or "not recorded")
-
-
-def _libraries(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for side, libraries in (facts.get("mpi") or {}).items():
-        for library in libraries or ():
-            yield str(side), str(library)
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:

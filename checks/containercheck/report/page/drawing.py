@@ -94,10 +94,8 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "grid.color": light("line"),
     "grid.linewidth": 0.6,
-    "xtick.color": light("edge"),
-    "xtick.labelcolor": light("text"),
-    "ytick.color": light("edge"),
-    "ytick.labelcolor": light("text"),
+    "xtick.color": light("text"),
+    "ytick.color": light("text"),
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
     "legend.frameon": False,
@@ -314,31 +312,33 @@ def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
     most = max(sum(other == line for other, _, _ in rows) for line in lines)
     figure = Figure((WIDTH, 1.3 + len(lines) * max(0.28, 0.14 * (most + 1))), layout="constrained")
     axes = figure.add_subplot()
+    axes.axvline(0, color=light("edge"), linewidth=1)
+    inside = [0.0, *(row.overhead or 0.0 for _, _, row in rows), *(end for _, _, row in rows for end in limits(row))]
+    margin = 0.4 * ((max(inside) - min(inside)) or 1.0)
+    edges = (min(inside) - margin, max(inside) + margin)
+    axes.set_xlim(edges)
     chosen, drawn = looks(side for _, side, _ in rows), dict.fromkeys(lines, 0)
-    intervals: list[tuple[float, Row, str]] = []
     for line, side, row in rows:
         drawn[line] += 1
         y = lines.index(line) - 0.5 + drawn[line] / (most + 1)
-        intervals.append((y, row, chosen[side]["color"]))
         axes.plot([row.overhead or 0.0], [y], **{**chosen[side], "linestyle": "none", "label": plain(side)})
-        limits = [end for end in row.accepted if end is not None and math.isfinite(end)]
-        if limits:
+        if limits(row):
             half = 0.45 / (most + 1)
-            axes.vlines(limits, y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
-    axes.axvline(0, color=light("edge"), linewidth=1)
-    axes.margins(x=0.4)
-    edges = axes.get_xlim()
-    axes.set_xlim(edges)
-    for y, row, color in intervals:
+            axes.vlines(limits(row), y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
         ends = (finite(row.low), finite(row.high))
         if ends != (None, None):
             left, right = (edge if end is None else end for end, edge in zip(ends, edges))
-            axes.hlines(y, left, right, color=color)
+            axes.hlines(y, left, right, color=chosen[side]["color"])
     axes.set_yticks(range(len(lines)), labels=[shortened(plain(line), LONGEST) for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(_tick)
     axes.set_xlabel(f"overhead in {plain(unit)}; larger is worse")
     return finished(figure, [])
+
+
+def limits(row: Row) -> list[float]:
+    """Return the finite ends of the accepted range of a row."""
+    return [end for end in row.accepted if end is not None and math.isfinite(end)]
 
 
 @styled

@@ -46,7 +46,7 @@ Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairMap:
     """A map of pairs of ranks.
 
     :ivar matrices: by column of :data:`VALUES`, the values by both ranks; not a number for pairs without one.
@@ -69,7 +69,7 @@ class MpiTimes:
     functions: Mapping[str, tuple[float, ...]]
 
 
-def read_pairs(text: str) -> Pairs:
+def read_pairs(text: str) -> PairMap:
     """Return the map of pairs in a file.
 
     :raises ValueError: it is too large to be drawn, or not a map of pairs.
@@ -91,7 +91,7 @@ def read_pairs(text: str) -> Pairs:
         for (first, second, position), value in zip(pairs, of_column):
             matrices[column][first, second] = matrices[column][second, first] = value
             classes.setdefault((column, position), []).append(value)
-    return Pairs(matrices, classes)
+    return PairMap(matrices, classes)
 
 
 def read_mpi_times(text: str) -> MpiTimes:
@@ -175,7 +175,7 @@ def maps(cases: Sequence[Case], most: int) -> tuple[list[Chart], list[str]]:
     return [_map(case, sides, column) for case, sides in found[: most // len(VALUES)] for column in VALUES], problems
 
 
-def _map(case: str, sides: Mapping[str, Pairs], column: str) -> Chart:
+def _map(case: str, sides: Mapping[str, PairMap], column: str) -> Chart:
     quantity, unit = VALUES[column]
     text = f"Median {quantity} of each pair of ranks in the first round, in {unit}, on one logarithmic scale; pairs "
     text += "without a color were not measured. The table has each position of two ranks."
