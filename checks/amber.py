@@ -15,8 +15,12 @@ from containercheck import Answer, ContainerCheck, Identity, Metric, node_counts
 from reframe.core.builtins import parameter, run_after
 
 MDOUT = "mdout"
+VERSION = Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)
+RANKS = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+STEPS = Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT)
 #: Potential energy: printed for the first step, for some in between, and as the average of all steps.
 POTENTIAL = r"EPtot +=\s*(\S+)"
+FIRST_ENERGY = Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3)
 ALL_STEPS = "Average timings for all steps:"
 
 
@@ -44,8 +48,8 @@ class Amber(ContainerCheck):
     run_limit = 1800
     seconds = 600
 
-    identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
-    rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+    identity = [VERSION]
+    rank_count = RANKS
     metrics = [
         # Of all steps: that of the last ones stands before it.
         Metric("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT, scaling="strong"),
@@ -55,9 +59,9 @@ class Amber(ContainerCheck):
         time_of("exchange", "DataDistrib", tolerance=20.0, not_applicable_if=r"\A(?![\s\S]*DataDistrib)"),
     ]
     answers = [
-        Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
+        STEPS,
         # Trajectories part, in the order in which forces are added up.
-        Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3),
+        FIRST_ENERGY,
         Answer("potential_energy_average", rf"A V E R A G E S[\s\S]*?{POTENTIAL}", file=MDOUT, rtol=5e-3),
     ]
 

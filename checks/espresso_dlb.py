@@ -11,7 +11,7 @@ from dataclasses import replace
 import reframe as rfm
 from collocation import Collocated
 from containercheck import WHOLE, Answer, Identity
-from espresso import EDGE
+from espresso import COPY_PSEUDOPOTENTIALS, EDGE
 from reframe.core.builtins import parameter, run_before
 
 
@@ -31,6 +31,7 @@ class QuantumEspressoDLB(Collocated):
     policies = ["no_dlb", "isolation", "talp"]
     seconds_pattern = r" +PWSCF +: .*CPU +(\S.*?) WALL"
 
+    metrics = [*Collocated.metrics]
     identity = [Identity("version", r"^\w+: +Program PWSCF v\.(\S+) starts")]
     rank_count = Answer("ranks", r"^\w+: +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
     answers = [
@@ -44,7 +45,6 @@ class QuantumEspressoDLB(Collocated):
 
     @run_before("run")
     def copy_input(self):
-        """Copy the input, with pseudopotentials of Debian, or of the site's ESPRESSO_PSEUDO."""
-        pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
+        """Copy the input and its pseudopotentials."""
         self.fill_in("espresso/SiH4.in", "SiH4.in", edge=f"{EDGE:.1f}")
-        self.input_commands = [f"cp {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF .", *self.input_commands]
+        self.input_commands = [COPY_PSEUDOPOTENTIALS, *self.input_commands]

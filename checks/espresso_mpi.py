@@ -20,7 +20,9 @@ class QuantumEspressoMPI(QuantumEspresso):
     descr = "Quantum ESPRESSO pw.x, one MPI against another"
     num_nodes = parameter(node_counts(), loggable=True)
     variant = parameter(["generic"], loggable=True)
-    ranks, openmp = parameter([0], loggable=True), parameter([1], loggable=True)
+    ranks = parameter([0], loggable=True)
+    openmp = parameter([1], loggable=True)
+    metrics = [*QuantumEspresso.metrics]
     full_only = True
     # Three runs a round.
     seconds = 150

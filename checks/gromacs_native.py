@@ -9,7 +9,7 @@ are.
 
 import reframe as rfm
 from containercheck import Answer, Candidate, Unavailable, native_instructions, portable_instructions
-from gromacs import LOG, SIMD, Dynamics
+from gromacs import LOG, RATE, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
 
 
@@ -20,6 +20,7 @@ class GROMACSNative(Dynamics):
     descr = "GROMACS, an image for the partition's processors against the portable one"
     variant = parameter(["generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
+    metrics = [RATE]
     ranks_per_node = 1
     full_only = True
     # Three runs a round, and the slowest is not the first.

@@ -73,6 +73,8 @@ class IOzone(SingleNodeCheck, FilePlacement):
     tolerance = 10.0
 
     identity = [Identity("version", r"^\s+Version \$Revision: (\S+) \$")]
+    # Those of the default way of access: each has its own reports.
+    metrics = [report(title) for title in MODES["random_strided"][1]]
     answers = [
         Answer("complete", r"^iozone (test complete)\.", equals="test complete"),
         Answer("device", r"^device (\d+)$"),

@@ -270,7 +270,9 @@ def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, 
         # Skips do not show beside cases that ran.
         by_state.pop(SKIP, None)
     return tuple(
-        CellState(kind, len(by_state[kind]), next((links[case.key] for case in by_state[kind] if case.key in links), None))
+        CellState(
+            kind, len(by_state[kind]), next((links[case.key] for case in by_state[kind] if case.key in links), None)
+        )
         for kind in ALL
         if kind in by_state
     )
