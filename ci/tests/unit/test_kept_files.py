@@ -34,10 +34,6 @@ def write(directory, text=PAIRS, sides=("baseline", "subject"), when=made.FIRST_
         os.utime(path, (when, when))
 
 
-def write_times(directory, text=TIMES, **facts):
-    write(directory, text, name=contract.MPI_TIMES, **facts)
-
-
 def raw_case(directory, name="PingPong", variant="generic", **facts):
     row = made.alone("latency") if variant == "bare" else made.row("latency")
     return made.case(name, variant, rows=[row], outputdir=str(directory), job_seconds=30.0, **facts)
@@ -127,7 +123,7 @@ def test_bare_is_drawn_alone_only_where_no_container_ran(tmp_path):
 
 
 def test_ranks_and_functions_are_tables_of_each_side_with_their_application(tmp_path):
-    write_times(tmp_path)
+    write(tmp_path, TIMES, name=contract.MPI_TIMES)
     (case,) = read(raw_case(tmp_path, "Amber"))
     (application,) = applications([Night("1", 0.0, "", (case,), frozenset())], 8)
     ranks, functions = application.tables
@@ -140,7 +136,8 @@ def test_ranks_and_functions_are_tables_of_each_side_with_their_application(tmp_
 
 
 def test_of_many_ranks_those_with_most_time_in_mpi_are_listed(tmp_path):
-    write_times(tmp_path, "ranks 100\n" + "".join(f"rank {rank}: {rank}.0 s of 200.0 s, 1 %\n" for rank in range(100)))
+    text = "ranks 100\n" + "".join(f"rank {rank}: {rank}.0 s of 200.0 s, 1 %\n" for rank in range(100))
+    write(tmp_path, text, name=contract.MPI_TIMES)
     (ranks, _), _ = mpi_times(tmp_path)
     assert ranks.caption.endswith("time in MPI of the 60 of 100 ranks with most of it")
     assert [ranks.rows[0][0], ranks.rows[-1][0]] == ["99", "40"]
@@ -151,21 +148,12 @@ def test_of_several_programs_of_a_run_the_last_counts():
     assert times.ranks["0"][0] == 0.293402
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "it has no times of ranks"),
-        (TIMES.replace("rank 1:", "rank 7:"), "it has no times of ranks"),
-        (TIMES.replace("0.203567 s of", "none s of"), "a time is not a number"),
-        (
-            "ranks 513\n" + "".join(f"rank {rank}: 1.0 s of 2.0 s, 50 %\n" for rank in range(513)),
-            "it has 513 ranks, and 512 can be shown",
-        ),
-    ],
-)
-def test_a_file_without_times_is_reported_in_a_line(tmp_path, text, reason):
-    write_times(tmp_path, text, sides=("baseline",))
+def test_a_file_without_times_is_reported_in_a_line(tmp_path):
+    write(tmp_path, TIMES.replace("rank 1:", "rank 7:"), sides=("baseline",), name=contract.MPI_TIMES)
     tables, (problem,) = mpi_times(tmp_path)
     assert tables == []
     assert problem.startswith("Amber generic, 1 node, cluster:compute: cannot show ")
-    assert problem.endswith(reason)
+    assert problem.endswith(": it has no times of ranks")
+    for text in (TIMES.replace("0.203567 s of", "none s of"), "ranks 513\n" + TIMES.replace("rank 3:", "rank 513:")):
+        with pytest.raises(ValueError):
+            kept_files.read_mpi_times(text)

@@ -116,7 +116,7 @@ def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     :param heading: application, with partition and axes: the beginning of the titles.
     :param cases: they differ in variant and number of nodes only.
     """
-    yield from _scalings(heading, [result for result in scaling.of(cases) if result.over == scaling.NODES], False)
+    yield from _scalings(heading, [result for result in scaling.of(cases) if result.over == scaling.NODES])
     for metric, unit in _metrics(cases).items():
         points = values((case, row, case.nodes) for case, row in _rows(cases, metric))
         if len({value.at for value in points}) > 1:
@@ -134,8 +134,8 @@ def _rows(cases: Sequence[Case], metric: str) -> Iterator[tuple[Case, Row]]:
     return ((case, row) for case in cases for row in case.rows if row.metric == metric)
 
 
-def _scalings(heading: str, results: Sequence[Scaling], with_efficiency: bool) -> Iterator[Chart]:
-    """Yield the speed-up of each metric that scales, and its efficiency, as in figures 8.9 to 8.13 of D12.6."""
+def _scalings(heading: str, results: Sequence[Scaling]) -> Iterator[Chart]:
+    """Yield the speed-up of each metric that scales, and over cores its efficiency, as figures 8.9 to 8.13 of D12.6."""
     by_metric: dict[str, list[Scaling]] = {}
     for result in results:
         by_metric.setdefault(result.metric, []).append(result)
@@ -155,7 +155,7 @@ def _scalings(heading: str, results: Sequence[Scaling], with_efficiency: bool) -
         points = [_scaled(side, point, side.fewest / fewest) for side in sides for point in side.points]
         title = f"{heading}: speed-up of {metric}" + (f" over {over}" if over != scaling.NODES else "")
         yield chart(title, over, "speed-up", points, " ".join(text), ideal=True)
-        if with_efficiency:
+        if over == scaling.CORES:
             points = [_scaled(side, point, 100 * side.fewest / point.at) for side in sides for point in side.points]
             yield chart(f"{heading}: efficiency of {metric} over {over}", over, "efficiency, %", points, " ".join(text))
 
@@ -183,7 +183,7 @@ def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     for axis in dict.fromkeys(name for case in cases for name in case.axes):
         group = most_values(axis, cases)
-        yield from _scalings(heading, list(scaling.over_cores(group)), True)
+        yield from _scalings(heading, list(scaling.over_cores(group)))
         for metric, unit in _metrics(group).items():
             yield from _over_axis(heading, axis, metric, unit, group)
     yield from _over_sizes(heading, cases)
