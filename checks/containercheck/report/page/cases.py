@@ -220,7 +220,9 @@ def links(failed: Iterable[Case], skips: Iterable[Reason]) -> dict[Key, Link]:
     """Return the links of cases to the text about them: why they failed, or were skipped."""
     found = {case.key: Link(f"failure-{place}", "why") for place, case in enumerate(failed, 1)}
     for place, skip in enumerate(skips, 1):
-        found.update({case.key: Link(f"skip-{place}", f"why: {place}") for case in skip.cases})
+        for case in skip.cases:
+            # An earlier run may have failed, which is more.
+            found.setdefault(case.key, Link(f"skip-{place}", f"why: {place}"))
     return found
 
 
