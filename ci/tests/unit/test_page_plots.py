@@ -9,7 +9,7 @@ import pytest
 from containercheck.history.nights import Night
 from containercheck.report.page import axis_values, drawing, over_axis
 from containercheck.report.page.applications import applications
-from containercheck.report.page.drawing import Chart, Value
+from containercheck.report.page.drawing import Chart, PlotValue
 from containercheck.results.cases import collect
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -268,7 +268,7 @@ def svg(figure, title="A plot"):
 
 
 def test_a_long_legend_fits_into_the_plot():
-    several = [Value(f"published: machine-{number}, integrated", 1.0, 2.0, published=True) for number in range(5)]
+    several = [PlotValue(f"published: machine-{number}, integrated", 1.0, 2.0, published=True) for number in range(5)]
     plot = svg(drawing.over_numbers(several, "ranks", "s"))
     texts = {element.text: float(element.get("x")) for element in plot.iter(f"{SVG}text")}
     ends = [x + 6 * len(text) for text, x in texts.items() if text.startswith("published")]
@@ -276,8 +276,8 @@ def test_a_long_legend_fits_into_the_plot():
 
 
 def test_names_have_a_bar_for_each_side_and_published_ones_are_outlines():
-    bars = [Value(side, name, 4.0, 3.0, 5.0) for side in ("bare", "generic") for name in ("SSE2", "many words")]
-    bars += [Value("published: m, bare", "SSE2", 9.0, published=True), Value("generic", "alone", -5.0)]
+    bars = [PlotValue(side, name, 4.0, 3.0, 5.0) for side in ("bare", "generic") for name in ("SSE2", "many words")]
+    bars += [PlotValue("published: m, bare", "SSE2", 9.0, published=True), PlotValue("generic", "alone", -5.0)]
     axes = drawing.over_names(bars, "ns/day").axes[0]
     faces = [(patch.get_facecolor()[3], bool(patch.get_hatch())) for patch in axes.patches]
     # Bare is filled, the container hatched, and the published value hollow.
@@ -297,5 +297,5 @@ def test_an_interval_that_is_open_reaches_the_edge():
 
 @pytest.mark.parametrize("label", ["<b> & $x$ \\frac", "\x00\x1b[1m", "", "é 漢 \ud800", "_x"])
 def test_a_plot_holds_any_label(label):
-    svg(drawing.over_numbers([Value(label, 1.0, 2.0, 1.0, 3.0)], label, label), label)
-    svg(drawing.over_names([Value(label, label, 2.0)], label), label)
+    svg(drawing.over_numbers([PlotValue(label, 1.0, 2.0, 1.0, 3.0)], label, label), label)
+    svg(drawing.over_names([PlotValue(label, label, 2.0)], label), label)

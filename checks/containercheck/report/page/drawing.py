@@ -107,7 +107,7 @@ styled = matplotlib.rc_context(STYLE)
 
 
 @dataclass(frozen=True)
-class Value:
+class PlotValue:
     """A value of a side at a place on an axis.
 
     :ivar side: bare, a variant, or another label.
@@ -193,10 +193,10 @@ def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {side: {"color": light(look[0]), "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
 
 
-def by_side(values: Iterable[Value]) -> dict[str, list[Value]]:
+def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
     """Return the values of each side: variants first, in their order, and published ones last."""
     order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
-    sides: dict[str, list[Value]] = {}
+    sides: dict[str, list[PlotValue]] = {}
     for value in order:
         sides.setdefault(value.side, []).append(value)
     return {
@@ -205,12 +205,12 @@ def by_side(values: Iterable[Value]) -> dict[str, list[Value]]:
     }
 
 
-def is_numeric(values: Iterable[Value]) -> bool:
+def is_numeric(values: Iterable[PlotValue]) -> bool:
     """Return whether all values stand at numbers."""
     return all(isinstance(value.at, (int, float)) for value in values)
 
 
-def _looks_of(sides: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, Any]]:
+def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, Any]]:
     """Return the look of each side; a published one has the color of its variant, and hollow marks without a line."""
     measured = [side for side, values in sides.items() if not values[0].published]
     chosen = looks([*measured, *VARIANTS])
@@ -221,7 +221,7 @@ def _looks_of(sides: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, Any]]
     return chosen
 
 
-def _errors(values: Sequence[Value]) -> list[list[float]]:
+def _errors(values: Sequence[PlotValue]) -> list[list[float]]:
     """Return the lengths of the intervals below and above values; not a number where there is none."""
     low = [math.nan if value.low is None else max(0.0, value.value - value.low) for value in values]
     high = [math.nan if value.high is None else max(0.0, value.high - value.value) for value in values]
@@ -229,7 +229,7 @@ def _errors(values: Sequence[Value]) -> list[list[float]]:
 
 
 @styled
-def over_numbers(values: Sequence[Value], axis: str, unit: str, ideal: bool = False) -> Figure:
+def over_numbers(values: Sequence[PlotValue], axis: str, unit: str, ideal: bool = False) -> Figure:
     """Draw a curve of each side over the numbers of an axis, which is binary logarithmic.
 
     :param ideal: whether to draw the ideal speed-up.
@@ -270,7 +270,7 @@ def short(value: float) -> str:
 
 
 @styled
-def over_names(values: Sequence[Value], unit: str) -> Figure:
+def over_names(values: Sequence[PlotValue], unit: str) -> Figure:
     """Draw a bar of each side over each name, such as a version; published values are outlines."""
     figure = Figure((WIDTH, HEIGHT), layout="constrained")
     axes = figure.add_subplot()

@@ -16,7 +16,7 @@ from containercheck.history.nights import Night
 from containercheck.report import policies, scaling
 from containercheck.report.page import drawing, wording
 from containercheck.report.page.axis_values import Published, is_number, places, published
-from containercheck.report.page.drawing import Chart, Value
+from containercheck.report.page.drawing import Chart, PlotValue
 from containercheck.report.page.wording import finite, variant_order
 from containercheck.report.scaling import Scaling, Side
 from containercheck.results.cases import Case
@@ -36,7 +36,7 @@ OF_VERSIONS = {"StartUp": ("start",), "RAMP": ("outside", "seconds_unet", "compu
 Placed = tuple[Case, Row, Union[float, str]]
 
 
-def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> list[Value]:
+def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> list[PlotValue]:
     """Return the values of both sides of rows at their places; of several values, that of most rounds.
 
     A bare case is a single run, at another time than the container: on a machine of two speeds it would show a
@@ -44,7 +44,7 @@ def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> l
 
     :param labels: label to show for each label of a side that counts; None for all of them.
     """
-    by_place: dict[tuple[str, object], list[tuple[int, Value]]] = {}
+    by_place: dict[tuple[str, object], list[tuple[int, PlotValue]]] = {}
     for case, row, at in sorted(rows, key=lambda placed: placed[0].variant != "bare"):
         for value in _of_row(case, row, at):
             side = value.side if labels is None else labels.get(value.side, "")
@@ -53,17 +53,17 @@ def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> l
     return [max(of_place, key=lambda pair: pair[0])[1] for of_place in by_place.values()]
 
 
-def _of_row(case: Case, row: Row, at: float | str) -> Iterator[Value]:
+def _of_row(case: Case, row: Row, at: float | str) -> Iterator[PlotValue]:
     sides = (
         (row.baseline_label or "bare", row.baseline, row.baseline_error),
         (row.subject_label or case.variant, row.subject, row.subject_error),
     )
     for side, value, error in sides:
         if value is not None and math.isfinite(value):
-            yield with_error(Value(side, at, value), finite(error))
+            yield with_error(PlotValue(side, at, value), finite(error))
 
 
-def with_error(value: Value, error: float | None) -> Value:
+def with_error(value: PlotValue, error: float | None) -> PlotValue:
     """Return a value with its interval; without one where its error is None."""
     if error is None:
         return value
@@ -74,7 +74,7 @@ def chart(
     title: str,
     axis: str,
     unit: str,
-    points: Sequence[Value],
+    points: Sequence[PlotValue],
     text: str = "",
     bars: str = "bars are two standard errors",
     ideal: bool = False,
@@ -96,18 +96,18 @@ def chart(
     return Chart.of(title, description, metric, ("side", axis, f"value, {unit}" if unit else "value"), rows)
 
 
-def _ends(of_side: Sequence[Value]) -> str:
+def _ends(of_side: Sequence[PlotValue]) -> str:
     texts = (f"{number(value.value)} at {value.where}" for value in (of_side[0], of_side[-1]))
     return " to ".join(dict.fromkeys(texts))
 
 
-def _cell(value: Value, unit: str) -> str:
+def _cell(value: PlotValue, unit: str) -> str:
     ends = "" if value.low is None or value.high is None else f" ({number(value.low)} to {number(value.high)})"
     return f"{number(value.value)}{ends} {unit}".rstrip() + (f", {value.note}" if value.note else "")
 
 
-def _mark(reference: Published, at: float | str, place: str = "") -> Value:
-    return Value(f"published: {reference.label}", at, reference.value, place=place, published=True)
+def _mark(reference: Published, at: float | str, place: str = "") -> PlotValue:
+    return PlotValue(f"published: {reference.label}", at, reference.value, place=place, published=True)
 
 
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
@@ -160,9 +160,9 @@ def _scalings(heading: str, results: Sequence[Scaling]) -> Iterator[Chart]:
             yield chart(f"{heading}: efficiency of {metric} over {over}", over, "efficiency, %", points, " ".join(text))
 
 
-def _scaled(side: Side, point: scaling.Point, factor: float) -> Value:
+def _scaled(side: Side, point: scaling.Point, factor: float) -> PlotValue:
     note = f"efficiency {scaling.percent(point.efficiency)}"
-    value = Value(side.label, point.at, factor * point.speed_up, note=note)
+    value = PlotValue(side.label, point.at, factor * point.speed_up, note=note)
     return with_error(value, None if point.error is None else factor * point.error)
 
 
@@ -281,10 +281,10 @@ def _under_policies(name: str, metric: str, cases: Sequence[Case]) -> Iterator[C
     none = next((next(iter(times)) for times in sides.values() if len(times) > 1), "")
     for side, times in sides.items():
         for policy, time in times.items():
-            seconds.append(with_error(Value(side, policy, time.seconds), time.error))
+            seconds.append(with_error(PlotValue(side, policy, time.seconds), time.error))
             if none in times and policy != none:
                 gain, error = time.speed_up(times[none])
-                speed_ups.append(with_error(Value(side, policy, gain), error))
+                speed_ups.append(with_error(PlotValue(side, policy, gain), error))
     if metric == policies.WHOLE and seconds:
         yield chart(f"{name}: {metric} under each policy", "policy", "s", seconds)
     if speed_ups:
@@ -310,23 +310,23 @@ def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
                 yield chart(title, "runtime", rows[0][1].unit, points, text, bars)
 
 
-def _of_versions(case: Case, row: Row) -> Iterator[Value]:
+def _of_versions(case: Case, row: Row) -> Iterator[PlotValue]:
     """Yield the values of a row over versions: of bare, and of a container whose version is known."""
     runtimes = case.provenance.get("runtimes") or {}
     baseline, subject = finite(row.baseline), finite(row.subject)
     if baseline is not None and row.baseline_label == "bare":
-        yield Value("bare", "bare", baseline)
+        yield PlotValue("bare", "bare", baseline)
     version = (runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version")
     if subject is not None and version:
-        yield Value(case.variant, version, subject)
+        yield PlotValue(case.variant, version, subject)
 
 
-def _medians(points: Iterable[Value]) -> list[Value]:
+def _medians(points: Iterable[PlotValue]) -> list[PlotValue]:
     """Return the median of the values of each side at each place, with the smallest and the largest one."""
     groups: dict[tuple[str, float | str], list[float]] = {}
     for value in points:
         groups.setdefault((value.side, value.at), []).append(value.value)
     return [
-        Value(side, at, statistics.median(group), min(group), max(group), note=count(len(group), "night"))
+        PlotValue(side, at, statistics.median(group), min(group), max(group), note=count(len(group), "night"))
         for (side, at), group in sorted(groups.items(), key=lambda item: variant_order(item[0][0]))
     ]
