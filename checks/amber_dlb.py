@@ -24,7 +24,7 @@ class AmberDLB(Collocated):
     recipe = "mpi"
     site_provides_input = True
     output_files = [MDOUT]
-    # With one rank it refuses to run.
+    # It refuses to run with one rank.
     min_ranks = 2
     use_case = parameter(["one", *WHOLE], loggable=True)
     plain = {"use_case": "one"}

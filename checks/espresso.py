@@ -2,9 +2,9 @@
 
 D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 19 x 13 points and 108 with 6 x 6 x 5;
 seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
-section 3.3.1: silane, with OpenMP. Of a build without OpenMP, as Debian's, it is the BLAS that has threads. Embedded
-are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the systems of D12.6:
-``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them. Silane's cell is
+section 3.3.1: silane, with OpenMP. In a build without OpenMP, such as Debian's, the BLAS has the threads. The embedded
+inputs are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the systems of D12.6:
+``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials next to them. Silane's cell is
 larger for more than 8 cores, so that each has as much of it; silicon is a fixed case.
 """
 

@@ -2,8 +2,7 @@
 
 MARCONI, QE 6.3 with Open MPI, silane in several mixes of ranks and threads on one node and several, seconds of the run:
 DLB made no difference, as the load of the ranks is even. Here on one node, as DLB shares cores within a node only. A
-build without OpenMP, as Debian's, has no threads that a lent core could run: DLB then costs what it costs, and gains
-nothing.
+build without OpenMP, such as Debian's, has no threads that a lent core could run: DLB then only costs time.
 """
 
 from dataclasses import replace

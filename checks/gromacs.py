@@ -2,10 +2,10 @@
 
 D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. Kernels of C, SSE2 and AVX_256 on one
 core of Ivy Bridge run like 1 : 4.9 : 6.1 (figure 4.1), and with AVX2 on Haswell like 1 : 4.8 : 6.1 : 7.8 (figure 4.2);
-the same kernels are as fast in a container as bare. Over nodes (20 ranks each) the container had not the fabric's
-libraries and used TCP: 4 times slower at 16. Threads and GPUs are in ``gromacs_threads.py``. The embedded input is
-water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184); ``-S GROMACS.published=<case
-A>/topol.tpr`` is that of D12.6.
+the same kernels are as fast in a container as bare. Over nodes (20 ranks each) the container lacked the fabric's
+libraries and used TCP: it was 4 times slower at 16. Threads and GPUs are in ``gromacs_threads.py``. The embedded input
+is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184); ``-S GROMACS.published=topol.tpr`` takes
+that of D12.6, case A.
 """
 
 import shlex

@@ -3,8 +3,8 @@
 D12.6 section 4.4.1, figure 4.2: kernels of C, SSE2, AVX_256 and AVX2 run like 1 : 4.8 : 6.1 : 7.8 on a core of Haswell
 (1 : 4.9 : 6.1 without AVX2 on Ivy Bridge, figure 4.1); section 4.5 calls the 62 % that SSE2 leaves of AVX2 a penalty.
 Images are portable (SSE4.1 on x86). A second one is built from Debian's source for the partition's processors, and
-judged against that one: not against bare, which may be either, and makes the input. Both logs have to confirm what they
-are.
+judged against the portable one, not against bare: bare may have either set, and makes the input. Both logs have to
+confirm their instruction set.
 """
 
 import reframe as rfm

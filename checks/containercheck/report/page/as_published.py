@@ -2,8 +2,8 @@
 
 A statement of a document has up to two parts. The first compares a container with bare: it holds where every overhead
 agrees with it, and does not where one says the opposite. *As fast* is an overhead within its tolerance that is not
-accepted only because a reference expects it; *slower* and *faster* are intervals on that side of zero. Of a check that
-compares nothing, the cases have to pass.
+accepted only because a reference expects it; *slower* and *faster* are intervals on that side of zero. The cases of a
+check that compares nothing have to pass.
 
 The second part is the course of a metric over an axis. Two values within five percent of each other are the same. A
 metric *rises* where its last value is larger than its first, and none is smaller than the one before; over names, such
