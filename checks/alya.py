@@ -4,10 +4,10 @@ D12.6 section 6.5, BSC: a pulsating artery filled with blood, as CFD on Lenox (1
 threads), CTE-POWER and ThunderX, as FSI on MareNostrum4. A step is the assembly and the solver; reported are the mean
 seconds of each over 20 steps, and the speed-up against the smallest run. Integrated equals bare everywhere; generic is
 slower beyond 32 nodes of MareNostrum4, and hung at a barrier on 256; on CTE-POWER its solver is slower from the start.
-That hang is no expected outcome here: some ranks there had no connection in the time that TCP allows, now and then with
-fewer nodes too, and a run that is stopped at its limit says of no hang that it is that one. It fails, as any other.
+A hang is not an expected outcome here: some ranks got no connection within TCP's time limit there, now and then with
+fewer nodes too, and a run that is stopped at its limit does not show which hang it was. It fails like any other.
 
-Nobody can download it: the site's file names program, input (with the files of the case, for 20 steps), options (the
+Alya cannot be downloaded: the site's file names program, input (with the files of the case, for 20 steps), options (the
 case comes last) and the pattern of the rank count, which is read from the case's log. The seconds are those of the
 slowest rank in the convergence file of its module NASTIN, one line for each inner iteration: its columns 20 and 22, as
 the README of PRACE's benchmark suite (UEABS) has them. It says too that with Runge-Kutta the first has only the last of

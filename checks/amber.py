@@ -1,13 +1,13 @@
 """Run Amber's pmemd, molecular dynamics with particle mesh Ewald: the processor, and the balance of its ranks.
 
-D12.5 section 3.3.2, MARCONI, Amber 16: 48 ranks on a node, of which every fourth took some 135 s and the others 35 to
+D12.5 section 3.3.2, MARCONI, Amber 16: 48 ranks on a node, of which every fourth took about 135 s and the others 35 to
 70 (figure 22, from Intel's trace analyzer); then 8 ranks of 6 threads with and without DLB, which made no difference to
-the time of the run. What pmemd says itself of the imbalance is what its ranks exchange, and wait for, on average.
+the time of the run. pmemd itself reports the imbalance as the mean time in which its ranks exchange data and wait.
 
 Amber is licensed: the site's file names input (a directory with ``mdin``, ``prmtop`` and ``inpcrd``, of some minutes;
 or files of other names, in the program's options) and program, which may come from Spack (``"spack": "amber"``) with
-the archives in a mirror of the site's. Its own ``mdout`` has all that is reported. With DLB it is run by ``AmberDLB``
-(amber_dlb.py).
+the archives in a mirror of the site's. All metrics are read from its ``mdout``. ``AmberDLB`` (amber_dlb.py) runs it
+with DLB.
 """
 
 import reframe as rfm
@@ -15,8 +15,12 @@ from containercheck import Answer, ContainerCheck, Identity, Metric, node_counts
 from reframe.core.builtins import parameter, run_after
 
 MDOUT = "mdout"
+VERSION = Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)
+RANKS = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+STEPS = Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT)
 #: Potential energy: printed for the first step, for some in between, and as the average of all steps.
 POTENTIAL = r"EPtot +=\s*(\S+)"
+FIRST_ENERGY = Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3)
 ALL_STEPS = "Average timings for all steps:"
 
 
@@ -36,7 +40,7 @@ class Amber(ContainerCheck):
     recipe = "mpi"
     site_provides_input = True
     output_files = [MDOUT]
-    # With one rank it refuses to run.
+    # It refuses to run with one rank.
     min_ranks = 2
     #: Threads of a rank.
     openmp = parameter([1, 6], loggable=True)
@@ -44,20 +48,20 @@ class Amber(ContainerCheck):
     run_limit = 1800
     seconds = 600
 
-    identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
-    rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+    identity = [VERSION]
+    rank_count = RANKS
     metrics = [
-        # Of all steps: that of the last ones stands before it.
+        # The rate of all steps; that of the last steps comes before it.
         Metric("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT, scaling="strong"),
-        # In whole seconds, both.
+        # Both are in whole seconds.
         time_of("total", "Master Total wall time:"),
         time_of("setup", "Master Setup wall time:", compare="difference", tolerance=2.0),
         time_of("exchange", "DataDistrib", tolerance=20.0, not_applicable_if=r"\A(?![\s\S]*DataDistrib)"),
     ]
     answers = [
-        Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
+        STEPS,
         # Trajectories part, in the order in which forces are added up.
-        Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3),
+        FIRST_ENERGY,
         Answer("potential_energy_average", rf"A V E R A G E S[\s\S]*?{POTENTIAL}", file=MDOUT, rtol=5e-3),
     ]
 

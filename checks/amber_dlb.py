@@ -7,9 +7,9 @@ fourth rank has several times the work of the others (figure 22). Program and in
 from dataclasses import replace
 
 import reframe as rfm
-from amber import ALL_STEPS, MDOUT, POTENTIAL, time_of
+from amber import ALL_STEPS, FIRST_ENERGY, MDOUT, RANKS, STEPS, VERSION, time_of
 from collocation import Collocated
-from containercheck import WHOLE, Answer, Identity, Metric
+from containercheck import WHOLE, Metric
 from reframe.core.builtins import parameter
 
 
@@ -24,7 +24,7 @@ class AmberDLB(Collocated):
     recipe = "mpi"
     site_provides_input = True
     output_files = [MDOUT]
-    # With one rank it refuses to run.
+    # It refuses to run with one rank.
     min_ranks = 2
     use_case = parameter(["one", *WHOLE], loggable=True)
     plain = {"use_case": "one"}
@@ -34,16 +34,13 @@ class AmberDLB(Collocated):
     # The site's input may be of any size.
     work = None
 
-    identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
-    rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+    identity = [VERSION]
+    rank_count = RANKS
     metrics = [
         *Collocated.metrics,
         Metric("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT),
     ]
-    answers = [
-        Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
-        Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3),
-    ]
+    answers = [STEPS, FIRST_ENERGY]
 
     def time_of(self, name):
         """Return the metric for the seconds of the whole run, which Amber writes into its own file."""

@@ -25,6 +25,7 @@ class BTMZCollocation(Collocated):
     spack = "btmz"
     recipe = "btmz"
     run_limit = 600
+    metrics = [*Collocated.metrics]
     seconds_pattern = r" Time in seconds =\s+(\S+)"
     rank_count = Answer("ranks", r"^\w+:  Total processes =\s+(\d+)", reduce="sum")
     identity = [Identity("version", r"^\w+:  Version\s+=\s+(\S+)")]

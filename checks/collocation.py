@@ -46,6 +46,7 @@ class Collocated(CollocationSides, ContainerCheck):
     full_run_limit = 1800
     seconds = 150
     tolerance = 10.0
+    # Assumed: the programs of these checks differ.
     work = Work("node's programs", min_amount=1, fixed_seconds=20)
     #: How each program prints its seconds.
     seconds_pattern = r"seconds (\S+)"

@@ -2,9 +2,9 @@
 
 D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 19 x 13 points and 108 with 6 x 6 x 5;
 seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
-section 3.3.1: silane, with OpenMP. Of a build without OpenMP, as Debian's, it is the BLAS that has threads. Embedded
-are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the systems of D12.6:
-``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them. Silane's cell is
+section 3.3.1: silane, with OpenMP. In a build without OpenMP, such as Debian's, the BLAS has the threads. The embedded
+inputs are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the systems of D12.6:
+``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials next to them. Silane's cell is
 larger for more than 8 cores, so that each has as much of it; silicon is a fixed case.
 """
 
@@ -27,6 +27,9 @@ from containercheck import (
 from reframe.core.builtins import parameter, run_after, run_before
 
 PUBLISHED = ("ZrSi2-24", "ZrSi2-108")
+#: Pseudopotentials of Debian, or of the site's ESPRESSO_PSEUDO.
+PSEUDO = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
+COPY_PSEUDOPOTENTIALS = f"cp {PSEUDO}/Si.pz-vbc.UPF {PSEUDO}/H.pz-vbc.UPF ."
 #: Edge of silane's cell in Bohr, and points of the FFT's grid in it.
 EDGE, POINTS = 26.0, 96**3
 
@@ -82,15 +85,14 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
 
     @run_before("run")
     def copy_input(self):
-        """Copy the input, with pseudopotentials of Debian, or of the site's ESPRESSO_PSEUDO."""
+        """Copy the input and its pseudopotentials."""
         self.executable_opts = ["-in", f"{self.material}.in"]
         if self.material in PUBLISHED:
             self.input_commands = [f"cp -r {shlex.quote(self.published_path)}/. ."]
             return
-        pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
         edge = EDGE * (self.amount / POINTS) ** (1 / 3)
         self.fill_in(f"espresso/{self.material}.in", f"{self.material}.in", edge=f"{edge:.1f}")
-        self.input_commands = [f"cp {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF ."]
+        self.input_commands = [COPY_PSEUDOPOTENTIALS]
         if self.openmp != 1:
             self.input_commands += [skip_without_threads(self.bare_program)]
 
@@ -101,15 +103,8 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
         A core takes 4e-6 s for a point of silane, and one second for a k point of silicon (bare, AMD EPYC 9004).
         """
         if self.material == "SiH4":
-            return Work(
-                "grid points",
-                POINTS,
-                POINTS / 8,
-                48 * POINTS,
-                fixed_seconds=0.5,
-                parallel_seconds_per_unit=4e-6,
-                bytes_per_unit=1e3,
-            )
-        return (
-            Work("k points", 28, fixed_seconds=1, parallel_seconds_per_unit=1) if self.material == "silicon" else None
-        )
+            times = {"fixed_seconds": 0.5, "parallel_seconds_per_unit": 4e-6, "bytes_per_unit": 1e3}
+            return Work("grid points", POINTS, POINTS / 8, 48 * POINTS, **times)
+        if self.material == "silicon":
+            return Work("k points", 28, fixed_seconds=1, parallel_seconds_per_unit=1)
+        return None

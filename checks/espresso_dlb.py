@@ -2,8 +2,7 @@
 
 MARCONI, QE 6.3 with Open MPI, silane in several mixes of ranks and threads on one node and several, seconds of the run:
 DLB made no difference, as the load of the ranks is even. Here on one node, as DLB shares cores within a node only. A
-build without OpenMP, as Debian's, has no threads that a lent core could run: DLB then costs what it costs, and gains
-nothing.
+build without OpenMP, such as Debian's, has no threads that a lent core could run: DLB then only costs time.
 """
 
 from dataclasses import replace
@@ -11,7 +10,7 @@ from dataclasses import replace
 import reframe as rfm
 from collocation import Collocated
 from containercheck import WHOLE, Answer, Identity
-from espresso import EDGE
+from espresso import COPY_PSEUDOPOTENTIALS, EDGE
 from reframe.core.builtins import parameter, run_before
 
 
@@ -31,6 +30,7 @@ class QuantumEspressoDLB(Collocated):
     policies = ["no_dlb", "isolation", "talp"]
     seconds_pattern = r" +PWSCF +: .*CPU +(\S.*?) WALL"
 
+    metrics = [*Collocated.metrics]
     identity = [Identity("version", r"^\w+: +Program PWSCF v\.(\S+) starts")]
     rank_count = Answer("ranks", r"^\w+: +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
     answers = [
@@ -44,7 +44,6 @@ class QuantumEspressoDLB(Collocated):
 
     @run_before("run")
     def copy_input(self):
-        """Copy the input, with pseudopotentials of Debian, or of the site's ESPRESSO_PSEUDO."""
-        pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
+        """Copy the input and its pseudopotentials."""
         self.fill_in("espresso/SiH4.in", "SiH4.in", edge=f"{EDGE:.1f}")
-        self.input_commands = [f"cp {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF .", *self.input_commands]
+        self.input_commands = [COPY_PSEUDOPOTENTIALS, *self.input_commands]

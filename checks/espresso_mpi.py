@@ -1,8 +1,8 @@
 """Run Quantum ESPRESSO with one MPI against another: two images of the same source, each with its own library.
 
 D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times faster than with Open MPI, on 1 to 4
-nodes, 24 atoms, bare and in containers. Here the image with the partition's family of MPI is the first, and the one
-with the other family is judged as its successor: that it is faster or slower than the accepted range is the answer.
+nodes, 24 atoms, bare and in containers. Here the image with the partition's family of MPI comes first, and the one with
+the other family is judged against it: the answer is whether it is faster or slower than the accepted range.
 
 Both are compiled alike, from Debian's source (images/espresso.def): they differ by MPI alone.
 """
@@ -20,7 +20,9 @@ class QuantumEspressoMPI(QuantumEspresso):
     descr = "Quantum ESPRESSO pw.x, one MPI against another"
     num_nodes = parameter(node_counts(), loggable=True)
     variant = parameter(["generic"], loggable=True)
-    ranks, openmp = parameter([0], loggable=True), parameter([1], loggable=True)
+    ranks = parameter([0], loggable=True)
+    openmp = parameter([1], loggable=True)
+    metrics = [*QuantumEspresso.metrics]
     full_only = True
     # Three runs a round.
     seconds = 150

@@ -2,25 +2,25 @@
 
 D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. Kernels of C, SSE2 and AVX_256 on one
 core of Ivy Bridge run like 1 : 4.9 : 6.1 (figure 4.1), and with AVX2 on Haswell like 1 : 4.8 : 6.1 : 7.8 (figure 4.2);
-the same kernels are as fast in a container as bare, and so are 1 to 40 OpenMP threads of a node. Over nodes (20 ranks
-each) the container had not the fabric's libraries and used TCP: 4 times slower at 16, 1.5 to 1.8 times at up to 8 nodes
-with GPUs. The embedded input is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184);
-``-S GROMACS.published=<case A>/topol.tpr`` is that of D12.6.
+the same kernels are as fast in a container as bare. Over nodes (20 ranks each) the container lacked the fabric's
+libraries and used TCP: it was 4 times slower at 16. Threads and GPUs are in ``gromacs_threads.py``. The embedded input
+is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184); ``-S GROMACS.published=topol.tpr`` takes
+that of D12.6, case A.
 """
 
 import shlex
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, ImageRelease, Metric, Work, node_counts
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_before, variable
 
 LOG = "md.log"
 #: Instruction set of a build, in the log.
 SIMD = r"^SIMD instructions: +(\S+)"
-#: GPUs of a node that are used, in the log (GROMACS's source, reportgpuusage.cpp).
-GPUS = r"(\d+) GPUs? (?:auto-|user-)?selected for this run"
 #: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
+#: Speed, in the log.
+RATE = Metric("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)
 #: Atoms of the box of water that is repeated, in each direction.
 BOX = 648
 
@@ -28,8 +28,6 @@ BOX = 648
 class Dynamics(ContainerCheck):
     """The common base of the checks, which all run ``mdrun``."""
 
-    variant = parameter(["bare", "integrated", "generic"], loggable=True)
-    num_nodes = parameter(node_counts(), loggable=True)
     executable = "gmx_mpi"
     debian = ["gromacs"]
     recipe = "gromacs"
@@ -45,7 +43,6 @@ class Dynamics(ContainerCheck):
         Identity("instruction set", SIMD, file=LOG),
     ]
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
-    metrics = [Metric("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)]
     answers = [
         # Single precision, and six digits in the log.
         Answer("potential_energy_at_start", POTENTIAL, file=LOG, reduce="first", rtol=2e-5),
@@ -79,36 +76,6 @@ class GROMACS(Dynamics, ImageRelease):
     """A rank on each core, on a number of nodes (section 4.4.3)."""
 
     descr = "GROMACS, a rank on each core"
-
-
-@rfm.simple_test
-class GROMACSThreads(Dynamics):
-    """OpenMP threads of one rank (section 4.4.2)."""
-
-    descr = "GROMACS, OpenMP threads of one rank"
-    num_nodes = parameter([1], loggable=True)
-    openmp = parameter([1, 2, 4, 8, 10, 20, 40], loggable=True)
-    ranks_per_node = 1
-    full_only = True
-
-    @run_after("init")
-    def choose_threads(self):
-        """Set the threads of a rank, the axis of D12.6."""
-        self.threads = self.openmp
-
-
-@rfm.simple_test
-class GROMACSHybrid(Dynamics):
-    """Two ranks on a node with half its cores, and where it has GPUs with one of them, each (section 4.4.4)."""
-
-    descr = "GROMACS, two ranks on a node, with threads, and GPUs where there are any"
-    ranks_per_node = 2
-    threads = 0
-    gpu = True
-    full_only = True
-
-    @run_before("run")
-    def require_gpus(self):
-        """Require that GPUs were used where the node has any: without one, GROMACS computes on processors."""
-        if self.num_gpus_per_node:
-            self.answers = [*self.answers, Answer("gpus", GPUS, file=LOG)]
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    num_nodes = parameter(node_counts(), loggable=True)
+    metrics = [RATE]

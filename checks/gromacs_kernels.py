@@ -8,7 +8,7 @@ in every build, but only for the non-bonded forces: the rest is slower in D12.6'
 
 import reframe as rfm
 from containercheck import Answer, ask_program, instruction_sets, partitions_with_instructions
-from gromacs import LOG, SIMD, Dynamics
+from gromacs import LOG, RATE, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after, run_before
 
 
@@ -20,6 +20,7 @@ class GROMACSKernels(Dynamics):
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     simd = parameter(instruction_sets(), loggable=True)
+    metrics = [RATE]
     ranks_per_node = 1
     full_only = True
 

@@ -3,13 +3,13 @@
 D12.6 section 4.4.1, figure 4.2: kernels of C, SSE2, AVX_256 and AVX2 run like 1 : 4.8 : 6.1 : 7.8 on a core of Haswell
 (1 : 4.9 : 6.1 without AVX2 on Ivy Bridge, figure 4.1); section 4.5 calls the 62 % that SSE2 leaves of AVX2 a penalty.
 Images are portable (SSE4.1 on x86). A second one is built from Debian's source for the partition's processors, and
-judged against that one: not against bare, which may be either, and makes the input. Both logs have to confirm what they
-are.
+judged against the portable one, not against bare: bare may have either set, and makes the input. Both logs have to
+confirm their instruction set.
 """
 
 import reframe as rfm
 from containercheck import Answer, Candidate, Unavailable, native_instructions, portable_instructions
-from gromacs import LOG, SIMD, Dynamics
+from gromacs import LOG, RATE, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
 
 
@@ -20,6 +20,7 @@ class GROMACSNative(Dynamics):
     descr = "GROMACS, an image for the partition's processors against the portable one"
     variant = parameter(["generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
+    metrics = [RATE]
     ranks_per_node = 1
     full_only = True
     # Three runs a round, and the slowest is not the first.

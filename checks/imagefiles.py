@@ -1,7 +1,7 @@
 """Look at, read and import thousands of files of an image, and measure the cost of the runtime.
 
-D12.6 section 9 measured how long containers take to start with one version of the runtime after another. What upgrades
-broke since is the file system of the image: plain squashfuse made 2 h 50 of 25 minutes (apptainer issue 665), several
+D12.6 section 9 measured how long containers take to start with one version of the runtime after another. Upgrades since
+then broke the file system of the image: plain squashfuse made 2 h 50 of 25 minutes (apptainer issue 665), several
 threads made imports 25 % slower (squashfuse issue 121), and a helper took half a core (apptainer issue 3272). Here a
 process on every core does that work, once with nothing in the page cache and once more; bare it is done on files of the
 stage directory. The image is a file, in memory, or unpacked.

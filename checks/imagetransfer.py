@@ -2,9 +2,9 @@
 
 SANDIA section IV.A, figure 1: a container is built on a laptop, goes to a registry, is pulled on the supercomputer and
 converted there. D12.6 sections 6.3 and 8.2: an image of OpenFOAM has 1.65 GB, and each is converted for each runtime.
-Here a registry of its own runs on the node's loopback for as long as the job: what is measured is the work of the tools
-and of the disk, and no network. The image is a shell and files that half compress; a larger one with
-``-S ImageTransfer.megabytes=1574``. There is nothing bare to compare with: the metrics are a series over the nights.
+Here a registry of its own runs on the node's loopback for as long as the job: the metrics are the work of the tools and
+of the disk, not of a network. The image is a shell and files that half compress; a larger one with ``-S
+ImageTransfer.megabytes=1574``. There is nothing bare to compare with: the metrics are a series over the nights.
 """
 
 import reframe as rfm

@@ -1,15 +1,15 @@
 """Run IOzone, which reads and writes files in all the ways that CHPCE lists.
 
 CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
-x86 and OpenPOWER; next to nothing is lost in a container, much in a virtual machine.
+x86 and OpenPOWER; a container loses next to nothing, a virtual machine much.
 
 Through the page cache a file of the default size is read at the speed of memory, bare and in a container, and a disk or
 a driver that lost half its speed would not be seen. So files are opened with O_DIRECT (-I) where that is possible. The
-C library's streams and mmap cannot do without the cache: there flush and close are in the time (-e -c), which makes
-writing honest; reading is, too, when the file is larger than the memory.
+C library's streams and mmap need the cache: there the time includes flush and close (-e -c). So writes reach the disk
+within the time, and reads come from it where the file is larger than the memory.
 
 The file lies in the stage directory, or in the other ``file_systems`` that the site's extras name; a container has them
-bound in. That both sides wrote to the same file system, and not to the container's own overlay, is an answer.
+bound in. An answer checks that both sides wrote to the same file system, and not to the container's own overlay.
 """
 
 import shlex
@@ -73,6 +73,8 @@ class IOzone(SingleNodeCheck, FilePlacement):
     tolerance = 10.0
 
     identity = [Identity("version", r"^\s+Version \$Revision: (\S+) \$")]
+    # Those of the default way of access: each has its own reports.
+    metrics = [report(title) for title in MODES["random_strided"][1]]
     answers = [
         Answer("complete", r"^iozone (test complete)\.", equals="test complete"),
         Answer("device", r"^device (\d+)$"),

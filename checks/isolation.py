@@ -29,6 +29,7 @@ class Isolation(SingleNodeCheck):
     smoke_test = True
     rounds = 1
     run_limit = 120
+    # Assumed: a start takes less than a second.
     work = Work("containers", min_amount=2, fixed_seconds=2)
 
     @run_before("run")

@@ -25,6 +25,7 @@ class NewerProcessor(SingleNodeCheck):
     smoke_test = True
     rounds = 1
     run_limit = 120
+    # Assumed: a start takes less than a second.
     work = Work("programs", min_amount=1, fixed_seconds=2)
     answers = [
         # 128 and the number of SIGILL, as shells tell it.

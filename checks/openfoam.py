@@ -41,8 +41,8 @@ class OpenFOAM(ContainerCheck, ThreadsPerRank):
     debian = ["openfoam", "openfoam-examples"]
     recipe = "openfoam"
     reset_commands = ["rm -rf case", "cp -r prepared case"]
-    # No trap for a division by zero: Open MPI has had one when it has started, and POWER traps that then. What is not
-    # a number fails as an answer.
+    # No trap for a division by zero: Open MPI has had one when it has started, and POWER traps that then. A value
+    # that is not a number fails as an answer.
     env_vars = {"FOAM_SIGFPE": "false"}
     #: Ranks in all, on all nodes; 0 for one on each core, with the coarse mesh.
     ranks = parameter([0, 1, 2, 4], loggable=True)

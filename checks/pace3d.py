@@ -4,7 +4,7 @@ D12.6 section 8.1.4, HLRS EXCESS: domains of 640 x 480 x 640 and 1920 x 6720 x 1
 container on the efficiency (speed-up by cores, figure 8.10); and with all optimisation turned off, 60 runs on two nodes
 of each domain, in lattice updates per second, which spread a little less in the container (figure 8.11).
 
-It is not public, and neither is what it prints: the site's file names program, input, options, and the patterns of the
+Neither the program nor its output is public: the site's file names program, input, options, and the patterns of the
 rate (LUPS) and of the rank count, and may name that of an answer. The other domain, or the program without
 optimisation, is another session's: ``-S PACE3D.published=<its input>``. The full axes have the 60 runs, whose spread is
 in the report, and fewer ranks on a node: speed-up and efficiency over cores come from those cases.

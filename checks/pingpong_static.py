@@ -18,7 +18,9 @@ class PingPongStatic(StaticMpiSides, PingPong):
 
     descr = "Ping Pong, MPI linked dynamically against statically"
     num_nodes = parameter(node_counts(), loggable=True)
-    variant, image_release = parameter(["bare"], loggable=True), parameter(["fitting"], loggable=True)
+    variant = parameter(["bare"], loggable=True)
+    image_release = parameter(["fitting"], loggable=True)
+    metrics = [*PingPong.metrics]
     static_mpi = True
     mpi_family = "mpich"
     debian = ["mpich", "libmpich-dev"]

@@ -6,8 +6,8 @@ world", and 15.4 MB of proportional set size more than bare. Here the program is
 once; bare it takes next to nothing, so the difference counts and not the ratio. In the integrated variant it loads the
 host's MPI library, in the container and bare, because that alone may take longer than a container.
 
-What made starts slow at centres since is an axis: a working directory of many files (singularity issue 5389), a large
-limit of open files (opensciencegrid/docs issue 345), and many binds.
+An axis has causes of slow starts that centres saw since: a working directory of many files (singularity issue 5389), a
+large limit of open files (opensciencegrid/docs issue 345), and many binds.
 """
 
 import reframe as rfm

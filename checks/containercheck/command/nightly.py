@@ -22,7 +22,7 @@ from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, expected, nights
 from containercheck.history.series import Series, series
-from containercheck.report import junit, page, scaling, skipped, table
+from containercheck.report import junit, scaling, skipped, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
@@ -246,7 +246,10 @@ def conclude(result: Result, directory: Path) -> int:
         for problem in result.problems:
             say(f"error: {problem}")
     with result.kept():
-        page.write(result.nights, result.series, result.changes, report, [*lost_lines, *result.problems])
+        # matplotlib takes half a second to load.
+        from containercheck.report.page import contents
+
+        contents.write(result.nights, result.series, result.changes, report, [*lost_lines, *result.problems])
     if result.fault:
         # With its status.
         store(result, directory)

@@ -80,7 +80,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     from containercheck.history.change_points import standing
     from containercheck.history.nights import Night, nights
     from containercheck.history.series import series
-    from containercheck.report import page
+    from containercheck.report.page import contents
     from containercheck.results.database import DatabaseError, Stored, read
 
     try:
@@ -90,7 +90,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
             raise DatabaseError(f"no session in {database} has a case: run {typed('run')} first")
         all_series = series(stored.made)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = page.write(stored.made, all_series, standing(all_series), path, stored.problems)
+        files = contents.write(stored.made, all_series, standing(all_series), path, stored.problems)
     except (DatabaseError, ReframeFailed, UsageError) as error:
         return failed(str(error))
     except OSError as error:

@@ -48,6 +48,27 @@ def test_a_field_that_is_not_there_is_found():
     assert unknown("mesh = self.amount / self.work.least + self.layout.ranks\n") == [("work", "least", 1)]
 
 
+def lacking(text: str) -> list[str]:
+    """Return the facts that the classes of checks in a file do not name themselves."""
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.decorator_list]
+    found = []
+    for each in classes:
+        named = {target.id for part in each.body if isinstance(part, ast.Assign) for target in part.targets}
+        # A smoke test has answers only.
+        wanted = ["variant", "num_nodes", *([] if "smoke_test" in named else ["metrics"])]
+        found += [f"{each.name}.{name}" for name in wanted if name not in named]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_check_names_its_variants_node_counts_and_metrics(path):
+    assert lacking(path.read_text()) == []
+
+
+def test_a_check_that_inherits_its_metrics_is_found():
+    assert lacking("@test\nclass A(B):\n    variant = num_nodes = parameter()\n") == ["A.metrics"]
+
+
 def test_there_are_such_files_and_some_ask():
     assert len(FILES) > 20
     assert sum(1 for path in FILES for _ in asked(path.read_text())) > 10

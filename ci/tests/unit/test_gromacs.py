@@ -4,7 +4,8 @@ from argparse import Namespace
 
 import pytest
 from containercheck.job.outputs.reading import UnreadableError, read_answer
-from gromacs import GROMACS, GROMACSHybrid
+from gromacs import GROMACS
+from gromacs_threads import GROMACSHybrid
 from saved import OUTPUTS, metrics, problems, why
 
 

@@ -8,12 +8,11 @@ import re
 import made
 import numpy as np
 import pytest
-from containercheck.history.nights import nights
+from containercheck.history.nights import Night
 from containercheck.job import contract
 from containercheck.report.page import drawing, kept_files
 from containercheck.report.page.applications import applications
 from containercheck.results.cases import collect
-from containercheck.results.database import StoredSession
 from saved import OUTPUTS
 
 HEADER = "first,second,class,latency_us,bandwidth_MB_s"
@@ -35,10 +34,6 @@ def write(directory, text=PAIRS, sides=("baseline", "subject"), when=made.FIRST_
         os.utime(path, (when, when))
 
 
-def write_times(directory, text=TIMES, **facts):
-    write(directory, text, name=contract.MPI_TIMES, **facts)
-
-
 def raw_case(directory, name="PingPong", variant="generic", **facts):
     row = made.alone("latency") if variant == "bare" else made.row("latency")
     return made.case(name, variant, rows=[row], outputdir=str(directory), job_seconds=30.0, **facts)
@@ -58,160 +53,107 @@ def mpi_times(directory):
 
 def test_each_quantity_has_a_map_with_bare_first(tmp_path):
     write(tmp_path)
-    charts, problems = maps(raw_case(tmp_path))
-    assert problems == []
-    assert [chart.title.rpartition(": ")[2] for chart in charts] == [
-        "latency of the pairs of ranks",
-        "bandwidth of the pairs of ranks",
-    ]
-    assert charts[0].table.headings == ("pair", "class", "bare, us", "generic, us")
-    assert charts[0].table.rows[0] == ("0 - 1", "within socket", "0.2542", "0.2542")
-    assert "bare, within socket: 0.852 (0.254 to 0.914); generic" in charts[0].description
-    words = re.findall(r">([^<>]+)</text>", charts[1].svg)
-    assert words.index("bare") < words.index("generic") < words.index("bandwidth, MB/s")
+    # A case that failed has its files in its stage directory.
+    for where in (raw_case(tmp_path), raw_case("", result="fail", stagedir=str(tmp_path))):
+        charts, problems = maps(where)
+        assert problems == []
+        assert [chart.title.rpartition(": ")[2] for chart in charts] == [
+            "latency of the pairs of ranks",
+            "bandwidth of the pairs of ranks",
+        ]
+        assert charts[0].table.rows == tuple(
+            (side, "within socket", "3", "0.8516", "0.2542", "0.9136") for side in ("bare", "generic")
+        )
+        words = re.findall(r">([^<>]+)</text>", charts[1].svg)
+        assert words.index("bare") < words.index("generic") < words.index("bandwidth, MB/s")
 
 
-def test_both_ranks_of_a_pair_have_its_value_and_other_pairs_have_none(tmp_path):
-    write(tmp_path)
-    matrix = kept_files.read_pairs(next(tmp_path.rglob("pairs.csv"))).matrix("latency_us")
+def test_both_ranks_of_a_pair_have_its_value_and_other_pairs_have_none():
+    matrix = kept_files.read_pairs(PAIRS).matrices["latency_us"]
     assert matrix[0, 1] == matrix[1, 0] == 0.254167
     assert np.isnan(matrix.diagonal()).all()
-
-
-def test_equal_values_are_drawn():
+    # Equal values are drawn.
     assert drawing.pair_maps({"bare": np.array([[np.nan, 5.0], [5.0, np.nan]])}, "latency, us").axes
 
 
-def test_no_file_is_no_map_and_no_remark(tmp_path):
-    assert maps(raw_case(tmp_path)) == maps(raw_case("")) == ([], [])
-    assert mpi_times(tmp_path) == ([], [])
-
-
-def test_a_case_that_failed_has_its_files_in_its_stage_directory(tmp_path):
-    write(tmp_path)
-    charts, problems = maps(raw_case("", result="fail", stagedir=str(tmp_path)))
-    assert len(charts) == 2 and problems == []
-
-
-@pytest.mark.parametrize("moved", [-2 * made.DAY, made.DAY])
-def test_the_file_of_another_run_does_not_count(tmp_path, moved):
-    write(tmp_path, when=made.FIRST_NIGHT + moved)
-    assert maps(raw_case(tmp_path)) == ([], [])
+@pytest.mark.parametrize("moved", [None, -2 * made.DAY, made.DAY])
+def test_without_a_file_of_this_run_there_is_no_map_and_no_remark(tmp_path, moved):
+    if moved:
+        write(tmp_path, when=made.FIRST_NIGHT + moved)
+    assert maps(raw_case(tmp_path)) == maps(raw_case("")) == mpi_times(tmp_path) == ([], [])
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "its columns are not first, second, class, latency_us, bandwidth_MB_s"),
-        ("first,second\n0,1\n", "its columns are not first"),
-        (f"{HEADER}\n", "it has no pairs"),
-        (f"{HEADER}\n0,1,within_socket,0.25\n", "its line 2 is not complete"),
-        (f"{HEADER}\n0,1,within_socket,fast,1\n", "its line 2 is not complete"),
-        (f"{HEADER}\n0,1,within_socket,0,1\n", "its line 2 has a rank below 0, or a value that is not above 0"),
-        (f"{HEADER}\n0,1,within_socket,nan,1\n", "its line 2 has a rank below 0, or a value that is not above 0"),
+        ("first,second\n0,1\n", "it is not a map of pairs of ranks"),
+        (f"{HEADER}\n0,1,within_socket,0.25\n", "it is not a map of pairs of ranks"),
+        (f"{HEADER}\n0,1,within_socket,fast,1\n", "it is not a map of pairs of ranks"),
+        (b"\xff\xfe", "it has no pairs, a rank below 0, or a value that is not above 0"),
+        (f"{HEADER}\n0,1,within_socket,nan,1\n", "it has no pairs, a rank below 0, or a value that is not above 0"),
+        (f"{HEADER}\n-1,1,within_socket,1,1\n", "it has no pairs, a rank below 0, or a value that is not above 0"),
         (f"{HEADER}\n0,4096,within_socket,1,1\n", "it has 4097 ranks, and 512 can be shown"),
         ("\0" * (kept_files.MOST_BYTES + 1), "it has more than 4 MiB"),
+        (None, "Is a directory"),
     ],
 )
-def test_a_file_that_is_not_a_map_is_reported_in_a_line(tmp_path, text, reason):
-    write(tmp_path, text, sides=("baseline",))
-    charts, (problem,) = maps(raw_case(tmp_path))
-    assert charts == []
-    assert problem.startswith(f"PingPong generic, 1 node, cluster:compute: cannot show {tmp_path}/")
-    assert reason in problem and "\n" not in problem
-
-
-def test_of_a_file_that_cannot_be_opened_the_other_side_is_drawn(tmp_path):
+def test_a_file_that_is_not_a_map_is_reported_in_a_line_and_the_other_side_drawn(tmp_path, text, reason):
     write(tmp_path)
-    path = tmp_path / contract.RUNS / "01-subject" / "pairs.csv"
+    path = tmp_path / contract.RUNS / "01-subject" / kept_files.PAIRS
     path.unlink()
-    path.mkdir()
+    if text is None:
+        path.mkdir()
+    else:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
     os.utime(path, (made.FIRST_NIGHT, made.FIRST_NIGHT))
     charts, (problem,) = maps(raw_case(tmp_path))
-    assert problem.endswith("01-subject/pairs.csv: Is a directory")
-    assert charts[0].table.headings == ("pair", "class", "bare, us")
-
-
-def test_bytes_that_are_not_text_are_reported(tmp_path):
-    write(tmp_path, sides=("baseline",))
-    path = tmp_path / contract.RUNS / "01-baseline" / "pairs.csv"
-    path.write_bytes(b"\xff\xfe")
-    os.utime(path, (made.FIRST_NIGHT, made.FIRST_NIGHT))
-    assert "its columns are not" in maps(raw_case(tmp_path))[1][0]
+    assert problem == f"PingPong generic, 1 node, cluster:compute: cannot show {path}: {reason}"
+    assert {row[0] for row in charts[0].table.rows} == {"bare"}
 
 
 def test_bare_is_drawn_alone_only_where_no_container_ran(tmp_path):
     write(tmp_path / "bare", sides=("baseline",))
     write(tmp_path / "generic")
     bare, generic = raw_case(tmp_path / "bare", variant="bare"), raw_case(tmp_path / "generic")
-    (latency, bandwidth), _ = maps(bare, generic)
-    assert latency.table.headings[2:] == ("bare, us", "generic, us")
-    (latency, bandwidth), _ = maps(bare)
-    assert bandwidth.table.headings[2:] == ("bare, MB/s",)
+    assert len(maps(bare, generic)[0]) == 2
+    (latency, _), _ = maps(bare)
+    assert [row[0] for row in latency.table.rows] == ["bare"]
     elsewhere = raw_case(tmp_path / "bare", variant="bare", partition="other")
     assert len(maps(elsewhere, generic)[0]) == 4
 
 
-def test_a_table_of_many_pairs_has_those_that_differ_most(tmp_path):
-    lines = [f"{first},{second},within_socket,1,{first + 1}" for first in range(20) for second in range(first)]
-    write(tmp_path, "\n".join([HEADER, *lines]), sides=("baseline",))
-    write(tmp_path, "\n".join([HEADER, *lines[:-1], lines[-1].replace(",1,", ",9,")]), sides=("subject",))
-    (latency, _), _ = maps(raw_case(tmp_path))
-    assert "The table has 60 of 190 pairs: those whose sides differ most." in latency.description
-    assert latency.table.rows[-1] == ("19 - 18", "within socket", "1", "9")
-
-
-def test_ranks_and_functions_are_tables_of_each_side(tmp_path):
-    write_times(tmp_path)
-    (ranks, functions), problems = mpi_times(tmp_path)
-    assert problems == []
+def test_ranks_and_functions_are_tables_of_each_side_with_their_application(tmp_path):
+    write(tmp_path, TIMES, name=contract.MPI_TIMES)
+    (case,) = read(raw_case(tmp_path, "Amber"))
+    (application,) = applications([Night("1", 0.0, "", (case,), frozenset())], 8)
+    ranks, functions = application.tables
     assert ranks.caption == "Amber generic, 1 node, cluster:compute: time in MPI of all 4 ranks"
     assert ranks.headings[:3] == ("rank", "bare: in MPI, s", "bare: share, %")
     assert ranks.rows[0] == ("0", "0.2934", "72.68", "0.2934", "72.68")
+    assert functions.caption.endswith(": mean time of a rank in MPI of all 2 functions")
     assert functions.headings[:4] == ("function", "bare: time, s", "bare: share, %", "bare: calls")
     assert functions.rows[0][:4] == ("MPI_Allreduce", "0.1475", "36.46", "5")
-    assert functions.rows[1][:4] == ("MPI_Barrier", "0.001891", "0.4675", "1")
 
 
 def test_of_many_ranks_those_with_most_time_in_mpi_are_listed(tmp_path):
-    write_times(tmp_path, "ranks 100\n" + "".join(f"rank {rank}: {rank}.0 s of 200.0 s, 1 %\n" for rank in range(100)))
+    text = "ranks 100\n" + "".join(f"rank {rank}: {rank}.0 s of 200.0 s, 1 %\n" for rank in range(100))
+    write(tmp_path, text, name=contract.MPI_TIMES)
     (ranks, _), _ = mpi_times(tmp_path)
     assert ranks.caption.endswith("time in MPI of the 60 of 100 ranks with most of it")
     assert [ranks.rows[0][0], ranks.rows[-1][0]] == ["99", "40"]
 
 
-def test_the_tables_stand_on_the_page_with_their_application(tmp_path):
-    write_times(tmp_path)
-    session = made.session(0, [raw_case(tmp_path, "Amber")])
-    ran = [{**raw, "job_completion_time_unix": made.FIRST_NIGHT} for raw in session["runs"][0]["testcases"]]
-    (application,) = applications(nights([StoredSession({**session["session_info"]}, tuple(ran))]), 8)
-    assert [table.caption.rpartition(": ")[2] for table in application.tables] == [
-        "time in MPI of all 4 ranks",
-        "mean time of a rank in MPI of all 2 functions",
-    ]
+def test_of_several_programs_of_a_run_the_last_counts():
+    times = kept_files.read_mpi_times(TIMES.replace("rank 0: 0.293402 s", "rank 0: 0.100000 s") + TIMES)
+    assert times.ranks["0"][0] == 0.293402
 
 
-def test_of_several_programs_of_a_run_the_last_counts(tmp_path):
-    write_times(tmp_path, TIMES.replace("rank 0: 0.293402 s", "rank 0: 0.100000 s") + TIMES)
-    (ranks, _), _ = mpi_times(tmp_path)
-    assert ranks.rows[0][1] == "0.2934"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "it has no times of ranks"),
-        (TIMES.replace("rank 1:", "rank 7:"), "it has no times of ranks"),
-        (TIMES.replace("0.203567 s of", "none s of"), "a time is not a number"),
-        (
-            "ranks 513\n" + "".join(f"rank {rank}: 1.0 s of 2.0 s, 50 %\n" for rank in range(513)),
-            "it has 513 ranks, and 512 can be shown",
-        ),
-    ],
-)
-def test_a_file_without_times_is_reported_in_a_line(tmp_path, text, reason):
-    write_times(tmp_path, text, sides=("baseline",))
+def test_a_file_without_times_is_reported_in_a_line(tmp_path):
+    write(tmp_path, TIMES.replace("rank 1:", "rank 7:"), sides=("baseline",), name=contract.MPI_TIMES)
     tables, (problem,) = mpi_times(tmp_path)
     assert tables == []
     assert problem.startswith("Amber generic, 1 node, cluster:compute: cannot show ")
-    assert problem.endswith(reason)
+    assert problem.endswith(": it has no times of ranks")
+    for text in (TIMES.replace("0.203567 s of", "none s of"), "ranks 513\n" + TIMES.replace("rank 3:", "rank 513:")):
+        with pytest.raises(ValueError):
+            kept_files.read_mpi_times(text)

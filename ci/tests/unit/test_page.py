@@ -1,29 +1,36 @@
-"""The report as a page: what is in it, that it stands for itself, and that nothing in a result becomes markup."""
+"""The report as a page: its content, that it stands for itself, and that nothing in a result becomes markup."""
 
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shlex
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import made
 import pytest
+from conftest import REPOSITORY
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import OVERHEAD, series
-from containercheck.job.explain import explanation
-from containercheck.report import page
+from containercheck.report import skipped
+from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.wording import plain
 from containercheck.results import atomic_files
+from containercheck.results.cases import COMMON_FILE, collect
 from containercheck.results.database import StoredSession
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('1')</script> & \"quoted\" \x1b[31mred\x1b[0m \x00 ]]> {{ 7 * 7 }}"
 LEFT = "the node is down"
+FAILED = {"result": "fail", "fail_phase": "sanity", "fail_reason": "wrong"}
 
 
 def read(sessions):
@@ -33,6 +40,10 @@ def read(sessions):
     )
 
 
+def night(*cases):
+    return read([made.session(0, cases)])
+
+
 def rendered(found, changes=(), problems=()):
     """Return the page of these nights, as text and parsed."""
     html = contents.html(found, series(found), changes, problems, ("f.csv", "s.csv"))
@@ -40,14 +51,18 @@ def rendered(found, changes=(), problems=()):
 
 
 def text(element):
-    """Return what can be read in an element, with single spaces."""
+    """Return the text of an element, with single spaces."""
     return " ".join("".join(element.itertext()).split())
 
 
 def part(root, name):
-    """Return what can be read in the part of the page with this heading."""
+    """Return the text of the part of the page with this heading."""
     (found,) = [section for section in root.iter("section") if section.get("aria-labelledby") == name]
     return text(found)
+
+
+def failures(root):
+    return [details for details in root.iter("details") if details.get("id", "").startswith("failure-")]
 
 
 def moved(found):
@@ -75,7 +90,7 @@ def odd():
 
 def sessions():
     """Return five nights with a regression in the fourth, and one of everything that is not a pass in the last."""
-    all_nights = [made.session(night, made.nightly(night, 1, worse=12.0 * (night > 2))) for night in range(5)]
+    all_nights = [made.session(number, made.nightly(number, 1, worse=12.0 * (number > 2))) for number in range(5)]
     return [*all_nights, made.session(4, odd())]
 
 
@@ -85,171 +100,106 @@ def shown():
     return rendered(found, [moved(found)], ["the last session was cut in half"])
 
 
-def test_the_page_stands_for_itself(shown):
+def test_the_page_stands_for_itself_and_every_link_leads_somewhere(shown):
     html, root = shown
     assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
     tags = {element.tag for element in root.iter()}
     assert not tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", f"{SVG}script"}
-    for element in root.iter():
-        for name, value in element.attrib.items():
-            assert not name.startswith("on"), (element.tag, name)
-            assert name not in ("src", "srcset", "action")
-            assert not name.endswith("href") or re.fullmatch(
-                r"#[\w-]+|[\w.%-]+\.csv|data:image/png;.*", value, re.DOTALL
-            ), value
-            assert not re.search(r"url\((?!#)", value), value
+    for name, value in (item for element in root.iter() for item in element.attrib.items()):
+        assert not name.startswith("on") and name not in ("src", "srcset", "action")
+        if name.endswith("href"):
+            assert re.fullmatch(r"#[\w-]+|[\w.%-]+\.csv|data:image/png;.*", value, re.DOTALL)
+        assert not re.search(r"url\((?!#)", value)
     assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org/)", html)
+    # Plots have the colors of the page, for light and dark.
+    assert "var(--series-1)" in html and "stroke: #0072b2" not in html
+    anchors = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(anchors) == len(set(anchors))
+    inner = {element.get("href")[1:] for element in root.iter() if element.get("href", "").startswith("#")}
+    assert inner and inner <= set(anchors)
 
 
-def test_identities_are_unique_and_every_link_leads_somewhere(shown):
-    _, root = shown
-    found = [element.get("id") for element in root.iter() if element.get("id")]
-    assert len(found) == len(set(found))
-    inner = [element.get("href") for element in root.iter() if element.get("href", "").startswith("#")]
-    assert inner
-    assert {link[1:] for link in inner} <= set(found)
-
-
-def test_headings_come_in_order(shown):
+def test_headings_plots_and_tables_can_be_read_aloud(shown):
     _, root = shown
     levels = [int(element.tag[1]) for element in root.iter() if re.fullmatch("h[1-6]", str(element.tag))]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
+    assert levels[0] == 1 and levels.count(1) == 1
     assert all(later - earlier <= 1 for earlier, later in zip(levels, levels[1:]))
-
-
-def test_every_plot_says_what_it_shows_and_has_its_data_as_a_table(shown):
-    _, root = shown
     known = {element.get("id"): element for element in root.iter() if element.get("id")}
-    drawings = [element for element in root.iter("figure") if element.find(f".//{SVG}svg") is not None]
-    assert len(drawings) == len(list(root.iter(f"{SVG}svg"))) > 20
-    for metric in drawings:
-        svg = metric.find(f".//{SVG}svg")
-        assert svg.get("role") == "img"
-        title, description = (known[name] for name in svg.get("aria-labelledby").split())
-        assert (title.tag, description.tag) == (f"{SVG}title", f"{SVG}desc")
+    plots = [element for element in root.iter("figure") if element.find(f".//{SVG}svg") is not None]
+    assert len(plots) == len(list(root.iter(f"{SVG}svg"))) > 20
+    for plot in plots:
+        title, description = (known[name] for name in plot.find(f".//{SVG}svg").get("aria-labelledby").split())
         assert min(len(text(title)), len(text(description))) > 10
-        assert len(list(metric.find("details/div/table/tbody"))) > 0
-
-
-def test_tables_can_be_read_aloud(shown):
-    _, root = shown
+        assert len(list(plot.find("details/div/table/tbody"))) > 0
     captions = [text(table.find("caption")) for table in root.iter("table")]
     assert len(captions) == len(set(captions))
     assert all(cell.get("scope") for cell in root.iter("th"))
-    # What scrolls can be reached by keyboard, and has a name.
+    # Boxes that scroll can be reached by keyboard, and have a name.
     boxes = [element for element in root.iter() if element.get("class") == "scroll" or element.tag == "pre"]
     assert all((box.get("tabindex"), box.get("role")) == ("0", "group") and box.get("aria-label") for box in boxes)
 
 
-def test_what_a_result_says_is_never_markup(shown):
+def test_a_result_is_never_markup(shown):
     html, root = shown
-    assert "<script" not in html
-    assert "<i>" not in html
-    said = "<script>alert('1')</script> & \"quoted\" red \N{REPLACEMENT CHARACTER} ]]> {{ 7 * 7 }}"
-    assert said in part(root, "failed")
+    assert "<script" not in html and "<i>" not in html
+    reason = "<script>alert('1')</script> & \"quoted\" red \N{REPLACEMENT CHARACTER} ]]> {{ 7 * 7 }}"
+    assert reason in part(root, "failed")
     assert 'Odd kind=a&b\'s "c" <i> generic, 1 node, cluster:compute' in part(root, "failed")
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.text(st.characters()), st.text(st.characters(exclude_characters="%"), min_size=1))
-def test_any_text_comes_back_as_it_was_but_for_what_no_page_can_hold(reason, value):
-    skipped = made.case("Odd", result="skip", skip_reason=reason, axes=f" %kind={value}")
-    _, root = rendered(read([made.session(0, [skipped])]), (), [reason])
-    assert " ".join(plain(reason).split()) in part(root, "problems")
+@given(st.text(st.characters()))
+def test_any_text_fits_into_a_page(value):
+    shown = ElementTree.fromstring(f"<p>{escape(plain(value))}</p>").text or ""
+    # A parser reads every end of a line as one character.
+    assert shown == plain(value).replace("\r", "\n")
 
 
-def test_what_changed_comes_first_with_its_cause_since_when_and_a_command(shown):
+def test_changes_come_first_with_their_cause_since_when_and_a_command(shown):
     html, root = shown
     assert part(root, "problems") == "What went wrong the last session was cut in half"
-    said = part(root, "changed")
-    assert said.startswith("What changed ✗ Regression: ")
-    assert "PingPong generic, 2 nodes, cluster:compute, since 2026-11-04; worse, confirmed by a paired rerun" in said
-    assert "overhead of generic +3 % → +15 %" in said
-    assert "containercheck run --system=cluster:compute -n '^PingPong%variant=generic%num_nodes=2$'" in said
+    changed = part(root, "changed")
+    assert changed.startswith("What changed ✗ Regression: ")
+    assert "PingPong generic, 2 nodes, cluster:compute, since 2026-11-04; worse, confirmed by a paired rerun" in changed
+    assert "overhead of generic +3 % → +15 %" in changed
+    assert "containercheck run --system=cluster:compute -n '^PingPong%variant=generic%num_nodes=2$'" in changed
     assert html.index('id="changed"') < html.index('id="failed"') < html.index('id="matrix"')
 
 
-def test_a_night_like_the_others_says_so_in_a_sentence_each():
-    fine = [made.session(night, [made.case(rows=[made.row()])]) for night in range(3)]
+def test_a_night_like_the_others_has_a_sentence_in_each_part():
+    fine = [made.session(number, [made.case(rows=[made.row()])]) for number in range(3)]
     _, root = rendered(read(fine))
     assert "Nothing changed: none of 2 series over 3 nights" in part(root, "changed")
     assert "Nothing that was measured failed." in part(root, "failed")
     assert "Everything was measured, and every verdict is closed." in part(root, "open")
+    fine[2]["session_info"]["changed"] = "another kernel"
+    assert "series begin anew: another kernel" in part(rendered(read(fine))[1], "trends")
     _, root = rendered(read(fine[:1]))
     assert "this is the only night." in part(root, "changed")
     assert "They begin with the second night." in part(root, "trends")
 
 
-def test_of_very_many_failures_only_the_first_are_told_in_full():
+def test_of_very_many_failures_only_the_first_are_shown_in_full():
     down = [made.case("Odd", nodes=nodes, result="abort", fail_reason="down") for nodes in range(1, 101)]
-    _, root = rendered(read([made.session(0, down)]))
-    assert len([details for details in root.iter("details") if details.get("id", "").startswith("failure-")]) == 40
+    _, root = rendered(night(*down))
+    assert len(failures(root)) == 40
     assert "60 more, with their reasons only" in part(root, "open")
     assert "Odd generic, 100 nodes, cluster:compute: down" in part(root, "open")
 
 
-def test_what_explains_a_failure_is_seen_before_it_is_opened():
-    cause = {"rule": "limit", "about": "stack", "sentence": "the stack is smaller in the container", "result": None}
-    failed = made.case(result="fail", fail_reason="slower\nmore", rows=[made.row(verdict="fail")], causes=[cause])
-    _, root = rendered(read([made.session(0, [failed])]))
-    (summary,) = [
-        details.find("summary") for details in root.iter("details") if details.get("id", "").startswith("failure-")
-    ]
-    assert text(summary).endswith("what differs, and may be the cause: the stack is smaller in the container")
+def test_a_cause_is_in_the_line_of_its_case_and_its_proof_in_the_message():
+    sentence = "the stack is smaller in the container"
+    cause = {"rule": "limit", "about": "stack", "sentence": sentence, "result": None}
+    reason = "slower\nproven: with Max stack size at 8388608 the overhead is +0.4 %\ndo: raise it (D12.6 4.4.3)"
+    rows = [made.row(verdict="fail")]
+    _, root = rendered(night(made.case(result="fail", fail_reason=reason, rows=rows, causes=[cause])))
+    (details,) = failures(root)
+    assert text(details.find("summary")).endswith(f": slower …what differs, and may be the cause: {sentence}")
+    assert " ".join(reason.split()) in text(details)
 
 
-def test_a_cause_with_its_proof_is_on_the_page():
-    """The cause in the line of the case; where the time went, the proof and the remedy in its message."""
-    metric = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
-    cause = {
-        "rule": "interface",
-        "about": "of messages",
-        "sentence": "MPI talks over eth0 in the container, over fab0 on the host",
-        "remedy": '"binds": ["/etc/openmpi"] in the site\'s file',
-        "source": "D12.6 4.4.3",
-        "kinds": ["network"],
-        "experiment": {"kind": "bind", "value": "/etc/openmpi"},
-        "result": {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": metric}},
-    }
-    went = "where the time went: of 34 % that a run takes longer, 31 waiting, 2 in the kernel, 1 computing"
-    reason = "\n".join(["rate is 34 % worse than bare", went, *explanation.lines([cause])])
-    sees = {"generic": {"libc": "glibc 2.36", "other variable": {"SOME_NAME": "0123abcd"}}}
-    facts = {
-        "causes": [cause],
-        "where_time_went": went,
-        "provenance": {"sees": sees, "uses": {"generic": {"threads": 4}}},
-    }
-    failed = made.case(
-        result="fail", fail_phase="performance", fail_reason=reason, rows=[made.row(verdict="fail")], **facts
-    )
-    _, root = rendered(read([made.session(0, [failed])]))
-    (details,) = [each for each in root.iter("details") if each.get("id", "").startswith("failure-")]
-    assert text(details.find("summary")).endswith(
-        "the cause: MPI talks over eth0 in the container, over fab0 on the host"
-    )
-    shown = text(details)
-    assert went in shown
-    assert (
-        "proven: with /etc/openmpi of the host bound the overhead of rate is +0.4 (-0.9 to +1.8) %, and +34 %" in shown
-    )
-    assert 'do: "binds": ["/etc/openmpi"] in the site\'s file (D12.6 4.4.3)' in shown
-    # What the sides saw and used is in the tables, but not the fingerprints of variables that no rule knows.
-    whole = text(root)
-    assert "sees generic libcglibc 2.36" in whole and "uses generic threads4" in whole
-    assert "SOME_NAME" not in whole
-
-
-def test_a_series_that_was_broken_on_purpose_says_why():
-    broken = [made.session(night, [made.case(rows=[made.row()])]) for night in range(3)]
-    broken[2]["session_info"]["changed"] = "another kernel"
-    _, root = rendered(read(broken))
-    assert "series begin anew: another kernel" in part(root, "trends")
-
-
-def test_a_failure_has_its_reason_its_command_and_what_its_job_ran(shown):
+def test_a_failure_has_its_reason_its_command_and_the_scripts_of_its_job(shown):
     _, root = shown
-    (failed,) = [details for details in root.iter("details") if details.get("id") == "failure-1"]
+    (failed,) = [details for details in failures(root) if details.get("id") == "failure-1"]
     blocks = [text(block) for block in failed.iter("pre")]
     assert any(block.startswith("containercheck run --system=cluster:compute -n ") for block in blocks)
     assert 'mpirun apptainer exec image.sif code "$HOME" && true' in blocks
@@ -258,37 +208,15 @@ def test_a_failure_has_its_reason_its_command_and_what_its_job_ran(shown):
     assert "! not run Odd kind=plain generic, 2 nodes" in part(root, "open")
 
 
-def test_a_command_has_the_configuration_of_its_session():
-    asked = {"cmdline": "reframe -r -S x=1", "config_files": ["<builtin>", "/site/settings.py"]}
-    failed = made.case("Odd", result="fail", fail_phase="sanity", fail_reason="wrong")
-    _, root = rendered(read([made.session(0, [failed], **asked)]))
-    (block,) = [block for block in map(text, root.iter("pre")) if "containercheck run " in block]
-    assert block.startswith("RFM_CONFIG_FILES=/site/settings.py containercheck run --system=cluster:compute -n ")
-    assert block.endswith(" -S x=1")
-
-
-def test_what_is_open_or_skipped_is_told_with_what_it_takes_or_why(shown):
-    _, root = shown
-    assert "1 case with verdicts that are open" in part(root, "open")
-    assert "2 nodes, cluster:compute, open: rate: open (after 12 rounds, 30 are expected to be enough)" in part(
-        root, "open"
-    )
-    assert f"{LEFT} (1 case: Odd integrated, 1 node)" in part(root, "open")
-
-
-def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_metrics():
+def test_doubtful_cases_come_first_and_open_and_skipped_ones_have_a_reason(shown):
     rows = [made.row("HPL"), made.opened("slower", "DGEMM", overhead=75.0, above=2, rounds=2)]
     cases = [
         made.case("Noisy", rows=[made.opened("noisy")]),
         made.case("HPCC", rows=rows),
         made.case("Half", rows=[made.opened("faster", answer="87 % better than bare: does it compute the same?")]),
-        made.case(
-            "Bad",
-            rows=[made.row(), made.row("other", verdict="fail")],
-            **{"result": "fail", "fail_phase": "sanity", "fail_reason": "slow"},
-        ),
+        made.case("Bad", rows=[made.row(), made.row("other", verdict="fail")], **FAILED),
     ]
-    _, root = rendered(read([made.session(0, cases)]))
+    _, root = rendered(night(*cases))
     failed, opened = part(root, "failed"), part(root, "open")
     slow = "TOO SLOW, not yet certain: HPCC generic, 1 node(s): DGEMM +75 %, above 10 % in 2 of 2 rounds"
     fast = "QUESTION: Half generic, 1 node(s): rate is 87 % better than bare: does it compute the same?"
@@ -296,135 +224,57 @@ def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_metrics():
     assert "Of its metrics: 1 of 2 fail, 1 pass." in failed
     assert "▲ too slow? HPCC generic, 1 node, cluster:compute, 1 of 2 pass, 1 open: DGEMM: too slow" in opened
     assert opened.index("HPCC") < opened.index("Half") < opened.index("Noisy")
+    opened = part(shown[1], "open")
+    assert "1 case with verdicts that are open" in opened
+    assert "2 nodes, cluster:compute, open: rate: open (after 12 rounds, 30 are expected to be enough)" in opened
+    assert f"{LEFT} (1 case: Odd integrated, 1 node)" in opened
 
 
-def test_provenance_names_runtimes_images_and_what_differs():
-    cases = [made.case("A", rows=[made.row()]), made.case("B", rows=[made.row()])]
-    cases[1]["provenance"] = {**made.provenance("generic", "1.4.5"), "host": "node2"}
+def test_provenance_names_runtimes_images_and_differences():
+    cases = [made.case("A", rows=[made.row()]), made.case("B", "bare", rows=[made.alone()]), made.case("C")]
     sizes = {"image": "/images/hpcc.sif", "image_bytes": 142 << 20, "image_content_bytes": 278 << 20}
-    cases[1]["provenance"].update(sizes)
-    _, root = rendered(read([made.session(0, cases)]))
+    sees = {"bare": {"libc": "glibc 2.36", "other variable": {"SOME_NAME": "0123abcd"}}}
+    cases[2]["provenance"] = {**made.provenance("generic", "1.4.5"), **sizes, "host": "node2", "sees": sees}
+    _, root = rendered(night(*cases))
     cells = {
         text(table.find("caption")): [[text(cell) for cell in row] for row in table.find("tbody")]
         for table in root.iter("table")
     }
-    used = [["apptainer version 1.3.4", "apptainer", "A"], ["apptainer version 1.4.5", "apptainer", "B"]]
+    a, c = "A generic, 1 node", "C generic, 1 node"
+    used = [["apptainer version 1.3.4", "apptainer", a], ["apptainer version 1.4.5", "apptainer", c]]
     assert cells["Container runtimes"] == used
     assert cells["Images"] == [
-        ["code-bookworm.sif", "bookworm", "", "", "ab" * 32, "A"],
-        ["hpcc.sif", "bookworm", "142 MiB", "278 MiB", "ab" * 32, "B"],
+        ["code-bookworm.sif", "bookworm", "", "", "ab" * 32, a],
+        ["hpcc.sif", "bookworm", "142 MiB", "278 MiB", "ab" * 32, c],
     ]
-    assert cells["What differs between cases"] == [["host", "node1", "A"], ["host", "node2", "B"]]
+    library = "/usr/lib/libmpi.so.40.30.4"
+    assert ["mpi baseline", library] in cells["The same in all cases"]
+    assert cells["What differs between cases"] == [
+        ["host", "node1", f"{a}, B bare, 1 node"],
+        ["host", "node2", c],
+        ["mpi subject", library, "all cases: generic"],
+        # But not the fingerprints of variables that no rule knows.
+        ["sees bare libc", "glibc 2.36", c],
+    ]
 
 
-def test_start_up_is_drawn_for_each_version_of_the_runtime():
-    def night(number, version, seconds):
-        start = made.row("start", 0.003, seconds, unit="s", overhead_unit="s", subject=seconds, better="lower")
-        ran = made.provenance("generic", version)
-        return made.session(number, [made.case("StartUp", rows=[start], provenance=ran)])
-
-    found = read([night(0, "1.3.4", 0.12), night(1, "1.3.4", 0.14), night(2, "1.4.5", 0.2)])
-    html, root = rendered(found)
-    assert "StartUp, cluster:compute: start under each version of the runtime" in part(root, "applications")
-    assert "generic: 0.13 at apptainer version 1.3.4 to 0.2 at apptainer version 1.4.5." in html
-
-
-def test_ramp_and_db12_are_drawn_for_each_version_by_the_place_of_the_image():
-    """D12.6 figures 9.1 to 9.7: what a container adds in seconds and in percent, and the score."""
-
-    def night(number, version, seconds, score):
-        ran = {"provenance": made.provenance("generic", version)}
-        facts = {"unit": "s", "overhead_unit": "s", "better": "lower", "subject": seconds}
-        outside = made.row("outside", 20.0, seconds - 20, **facts)
-        db12 = made.row("DB12", 12.3, 1.0, unit="DB12", subject=score)
-        places = [made.case("RAMP", rows=[outside], axes=f" %image_in={place}", **ran) for place in ("shared", "ram")]
-        return made.session(number, [*places, made.case("DB12", rows=[db12], axes=" %slots=all", **ran)])
-
-    html, root = rendered(read([night(0, "2.6.1", 22.0, 12.1), night(1, "3.3.0", 21.0, 12.3)]))
-    plots = part(root, "applications")
-    for heading in (
-        "RAMP image_in=shared, cluster:compute: outside under each version of the runtime",
-        "RAMP image_in=ram, cluster:compute: outside under each version of the runtime, more than bare",
-        "DB12, cluster:compute: DB12 under each version of the runtime",
-    ):
-        assert heading in plots
-    assert "bare: 20 at bare; generic: 22 at apptainer version 2.6.1 to 21 at apptainer version 3.3.0." in html
-    assert "generic: 10 at apptainer version 2.6.1 to 5 at apptainer version 3.3.0." in html
-    assert "bare: 12.3 at bare; generic: 12.1 at apptainer version 2.6.1" in html
-
-
-def test_one_version_is_no_plot():
-    row = made.row("start", 0.003, 0.1, unit="s", overhead_unit="s", subject=0.1, better="lower")
-    session = made.session(0, [made.case("StartUp", rows=[row], provenance=made.provenance("generic"))])
-    assert "version of the runtime" not in part(rendered(read([session]))[1], "applications")
-
-
-def test_the_data_lie_beside_the_page_as_csv(tmp_path):
-    found = read([made.session(4, odd())])
-    files = page.write(found, series(found), [], tmp_path / "night.html")
+def test_the_data_are_csv_files_next_to_the_page(tmp_path):
+    found = read([made.session(number, odd()) for number in range(5)])
+    # The series are those that are handed in: they are not put together once more.
+    metric, *_ = series(found)
+    files = contents.write(found, [metric], [], tmp_path / "night.html")
     assert [path.name for path in files] == ["night.html", "night-metrics.csv", "night-series.csv"]
     assert sorted(tmp_path.iterdir()) == sorted(files)
     rows = list(csv.DictReader(files[1].open()))
     assert len(rows) == sum(max(1, len(case.rows)) for case in found[-1].cases)
     assert ('kind=a&b\'s "c" <i>', "fail") in {(row["axes"], row["state"]) for row in rows}
-    points = list(csv.DictReader(files[2].open()))
-    assert len(points) == sum(len(metric.points) for metric in series(found))
-    for path in files[1:]:
-        assert f'href="{path.name}"' in files[0].read_text()
-
-
-@pytest.mark.parametrize(
-    "text", ['=HYPERLINK("http://evil/")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", " =1", "\t=1"]
-)
-def test_no_cell_is_a_formula(text, tmp_path):
-    """A reason is what a program printed, and a spreadsheet computes what begins like that."""
-    found = read([made.session(0, [made.case("A", result="fail", fail_phase="sanity", fail_reason=text)])])
-    metrics = page.write(found, series(found), [], tmp_path / "night.html")[1]
-    (row,) = csv.DictReader(metrics.open())
-    assert row["reason"] in (f"'{text}", f"'{text.strip()}")
-
-
-def test_numbers_stay_numbers_in_cells(tmp_path):
-    found = read([made.session(0, [made.case("A", rows=[made.row(overhead=-1.0)])])])
-    metrics = page.write(found, series(found), [], tmp_path / "night.html")[1]
-    (row,) = csv.DictReader(metrics.open())
-    assert float(row["overhead"]) < 0
-
-
-def test_series_are_those_that_are_handed_in(tmp_path):
-    """Who writes the page has judged them: they are not put together once more."""
-    found = read([made.session(night, odd()) for night in range(5)])
-    metric, *_ = series(found)
-    files = page.write(found, [metric], [], tmp_path / "night.html")
     assert len(list(csv.DictReader(files[2].open()))) == len(metric.points) == 5
-    assert "5 nights of history, 1 series" in " ".join(files[0].read_text().split())
+    page = files[0].read_text()
+    assert all(f'href="{path.name}"' in page for path in files[1:])
+    assert "5 nights of history, 1 series" in " ".join(page.split())
 
 
-def test_the_data_and_the_plots_say_how_a_metric_scales(tmp_path):
-    """Of one application, whose largest case failed; and nothing of the other, which declares none."""
-    work = {"amount": 1000.0}
-    raw = [made.case("B", nodes=nodes, rows=[made.row()]) for nodes in (1, 2)]
-    for nodes in (1, 2):
-        row = made.row(bare=100.0 * nodes, subject=80.0 * nodes**0.5, scaling="strong")
-        raw.append(made.case("A", nodes=nodes, rows=[row], expected=work))
-    raw.append(made.case("A", nodes=4, result="fail", fail_phase="sanity", fail_reason="energy differs"))
-    found = read([made.session(0, raw)])
-    _, root = rendered(found)
-    said = part(root, "applications")
-    assert "A, cluster:compute: speed-up of rate" in said
-    assert "generic: left out: 4 nodes (failed)" in said
-    assert "B, cluster:compute: speed-up" not in said
-    metrics = page.write(found, series(found), [], tmp_path / "night.html")[1]
-    rows = {(row["application"], row["nodes"]): row for row in csv.DictReader(metrics.open())}
-    last = rows["A", "2"]
-    assert (last["scaling"], float(last["baseline_speed_up"]), float(last["baseline_efficiency"])) == ("strong", 2, 1)
-    assert float(last["subject_speed_up"]) == pytest.approx(2**0.5)
-    assert float(last["subject_efficiency"]) == pytest.approx(0.5**0.5)
-    assert {(rows[key]["scaling"], rows[key]["subject_speed_up"]) for key in rows if key[0] == "B"} == {("", "")}
-    assert rows["A", "4"]["scaling"] == ""
-
-
-def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     path = tmp_path / "night.html"
     path.mkdir()
     with pytest.raises(OSError):
@@ -432,7 +282,137 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_commands_are_one_line_of_a_shell_and_select_one_case(shown):
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path):
+    """A reason is the output of a program, and a spreadsheet computes cells that begin like that."""
+    texts = ['=HYPERLINK("http://evil/")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", " =1", "\t=1"]
+    cases = [made.case(f"A{place}", **{**FAILED, "fail_reason": reason}) for place, reason in enumerate(texts)]
+    found = night(*cases, made.case("B", rows=[made.row(overhead=-1.0)]))
+    *rows, last = csv.DictReader(contents.write(found, [], [], tmp_path / "night.html")[1].open())
+    assert [row["reason"] for row in rows] == [f"'{reason.strip()}" for reason in texts]
+    assert float(last["overhead"]) == -1
+
+
+def test_the_data_have_the_scaling_of_a_metric(tmp_path):
+    rows = [made.row(bare=100.0, scaling="strong")], [made.row(bare=200.0, subject=150.0, scaling="strong")]
+    found = night(*(made.case(nodes=place, rows=row, expected={"amount": 9.0}) for place, row in enumerate(rows, 1)))
+    _, last = csv.DictReader(contents.write(found, [], [], tmp_path / "night.html")[1].open())
+    assert (last["scaling"], last["baseline_speed_up"], last["baseline_efficiency"]) == ("strong", "2.0", "1.0")
+    assert float(last["subject_efficiency"]) == pytest.approx(75 / 99)
+
+
+#: As ReFrame logs a metric that has a reference.
+REFERENCED = [9.0, 10.0, -0.1, None, "x", "pass"]
+
+
+def collected(*raw):
+    return collect([{"runs": [{"testcases": list(raw)}]}])
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ({"rows": [made.row()]}, page_cases.PASS),
+        ({"rows": [made.row(), made.row("other", verdict="inconclusive")]}, page_cases.OPEN),
+        ({"rows": [made.opened("noisy"), made.opened("slower", "other")]}, page_cases.SLOWER),
+        ({"rows": [made.opened("close"), made.opened("faster", "other")]}, page_cases.FASTER),
+        ({"rows": [made.row(), made.opened("noisy"), made.opened("close", "other")]}, page_cases.CLOSE),
+        ({"rows": [made.row(), made.opened("noisy", "other")]}, page_cases.NOISY),
+        ({"rows": [made.row(expected=True)]}, page_cases.KNOWN),
+        ({"result": "xfail"}, page_cases.KNOWN),
+        ({"rows": [made.row(verdict="emulated", expected=True)]}, page_cases.EMULATED),
+        ({"rows": [made.alone()], "variant": "bare"}, page_cases.BARE),
+        ({"rows": [made.alone()], "variant": "bare", "perfvalues": {"s:p:rate": REFERENCED}}, page_cases.PASS),
+        ({"result": "skip", "skip_reason": "no image"}, page_cases.SKIP),
+        ({**FAILED, "fail_phase": "performance"}, page_cases.FAIL),
+        (FAILED, page_cases.FAIL),
+        ({**FAILED, "fail_phase": "compile_wait"}, page_cases.UNMEASURED),
+        ({"result": "abort"}, page_cases.UNMEASURED),
+        ({}, page_cases.PASS),
+    ],
+)
+def test_a_case_has_one_of_these_states(facts, state):
+    (case,) = collected(made.case(**facts))
+    assert page_cases.state(case) is state
+
+
+def test_no_two_states_share_word_or_sign():
+    for field in ("word", "sign", "meaning"):
+        assert len({getattr(state, field) for state in page_cases.ALL}) == len(page_cases.ALL)
+
+
+def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_of_skips():
+    full = made.case("A", "generic", 1, axes=" %size=9", result="skip", skip_reason="full")
+    down = made.case("B", "generic", 2, result="skip", skip_reason="down")
+    cases = collected(made.case("A", "bare", 1, [made.alone()]), made.case("A", "generic", 1, [made.row()]), full, down)
+    links = page_cases.links([], skipped.by_reason(cases))
+    (table,) = page_cases.matrices(cases, links)
+    assert table.partition == "cluster:compute"
+    assert table.groups == (("bare", (1,)), ("generic", (1, 2)))
+    words = {row.name: [[entry.state.word for entry in cell] for cell in row.cells] for row in table.rows}
+    # A case of the full axes makes no row of its own.
+    assert words == {"A": [["measured"], ["pass"], []], "B": [[], [], ["skipped"]]}
+    assert table.rows[1].cells[2][0].link == links[cases[3].key]
+
+
+def test_a_case_that_was_aborted_before_it_was_skipped_leads_to_the_abort():
+    runs = [made.case(result="abort"), made.case(result="skip", skip_reason=LEFT)]
+    (case,) = collected(*runs)
+    ((failed, run),) = page_cases.failures([case])
+    link = page_cases.links([failed], skipped.by_reason([case]))[case.key]
+    assert (link.anchor, page_cases.state(case), run.result) == ("failure-1", page_cases.UNMEASURED, "abort")
+
+
+def report(words, *raw, files=("<builtin>",)):
+    """Return a report of a session with these arguments of ReFrame's."""
+    info = {"cmdline": shlex.join(["/venv/bin/reframe", "-r", "-c", "checks/", *words]), "config_files": [*files]}
+    return {"session_info": info, "runs": [{"testcases": [*raw]}]}
+
+
+def again(*reports):
+    """Return the command of the only case of some reports."""
+    (case,) = collect(reports)
+    return page_cases.command([case], [case])
+
+
+@pytest.mark.parametrize(
+    ("words", "files", "first", "last"),
+    [
+        ([], [COMMON_FILE], "", ""),
+        ([], [COMMON_FILE, "/my site/a.py"], "RFM_CONFIG_FILES='/my site/a.py' ", ""),
+        # The common file has a place that the person chose.
+        ([], ["/a.py", COMMON_FILE, "/b.py"], f"RFM_CONFIG_FILES=/a.py:{COMMON_FILE}:/b.py ", ""),
+        (["--config-file=a.py", "-C", "b c.py"], ["/a.py", "/b c.py"], "", " -C /a.py -C '/b c.py'"),
+        (["-S", "x=$HOME", "--setvar=A.y=1"], [COMMON_FILE], "", " -S 'x=$HOME' -S A.y=1"),
+        (["-S", "y=it's", "-n", "^A|B$", "--session-extras=nightly=1"], [COMMON_FILE], "", " -S 'y=it'\"'\"'s'"),
+    ],
+)
+def test_a_command_has_the_configuration_and_the_variables_of_its_session(words, files, first, last):
+    selection = "containercheck run --system=cluster:compute -n '^A%variant=generic%num_nodes=1$'"
+    assert again(report(words, made.case("A"), files=["<builtin>", *files])) == f"{first}{selection}{last}"
+
+
+@given(st.text(), st.text(min_size=1))
+def test_a_shell_reads_the_words_of_a_command(value, name):
+    words = shlex.split(again(report(["-S", f"x={value}"], made.case("A"), files=["<builtin>", f"/{name}"])))
+    assert words[:3] == [f"RFM_CONFIG_FILES=/{name}", "containercheck", "run"]
+    assert words[-2:] == ["-S", f"x={value}"]
+
+
+def test_a_command_selects_its_case_as_it_was_first_asked_for():
+    full = made.case("A", axes=" %who=x@y-z", tags=["full"])
+    assert again(report(["-S", "full=yes"], full)).endswith("%who=x.y-z$' -S full=yes")
+    first = report(["-S", "x=1"], made.case("A"))
+    later = report(["-S", "x=1", "-S", "A.seconds=9", "-S", "earlier=/gone.json"], made.case("A"))
+    confirming = report(["-S", "x=1", "-S", "A.rounds=9"], made.case("A", nightly_pass="confirmation"))
+    assert again(first, later, confirming).endswith("=1$' -S x=1")
+    assert again(later).endswith("=1$' -S x=1 -S A.seconds=9")
+    for info in ({}, {"cmdline": "reframe -S 'x", "config_files": None}, {"cmdline": "reframe -S"}):
+        assert again({**report([], made.case("A")), "session_info": info}).endswith("=1$'")
+    case, other = collected(made.case("A"), made.case("A", environ="gnu"))
+    assert "-p '^builtin$' -n" in page_cases.command([case], [case, other])
+
+
+def test_commands_are_one_line_and_select_one_case(shown):
     _, root = shown
     names = [
         case["display_name"].replace(" ", "") for session in sessions() for case in session["runs"][0]["testcases"]
@@ -442,5 +422,52 @@ def test_commands_are_one_line_of_a_shell_and_select_one_case(shown):
     for block in blocks:
         words = shlex.split(block)
         # As ReFrame's filters do it.
-        selected = {name for name in names if re.search(words[words.index("-n") + 1], name)}
-        assert len(selected) == 1
+        assert len({name for name in names if re.search(words[words.index("-n") + 1], name)}) == 1
+
+
+def test_a_table_does_without_the_packages_of_a_page():
+    code = "import sys; import containercheck.command.report, containercheck.command.nightly; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert "containercheck.command.report" in result.stdout and result.stderr == ""
+    assert "matplotlib" not in result.stdout.split()
+
+
+def command(*arguments, options=(), **environment):
+    words = [sys.executable, *options, "-m", "containercheck", "report", *map(str, arguments)]
+    return subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True)
+
+
+def test_a_database_becomes_a_page_by_one_command(tmp_path):
+    path = made.store(
+        tmp_path / "results.db", [made.session(number, [made.case(rows=[made.row()])]) for number in range(2)]
+    )
+    # Its directory is made where there is none.
+    page = tmp_path / "pages" / "today" / "night.html"
+    result = command("--html", page, "--database", path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"written: {page}, ")
+    assert "2 nights of history" in page.read_text()
+
+
+def test_a_python_without_the_packages_of_a_page_names_them(tmp_path):
+    # Without its own packages, this Python is any other one.
+    result = command("--html", tmp_path / "x.html", options=["-S"], PYTHONPATH=str(REPOSITORY / "checks"))
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
+    assert "run .venv/bin/containercheck report" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--database", "x.db"], 2, "name either reports"),
+        (["--htm", "x.html"], 2, "report: error: unrecognized arguments: --htm"),
+        (["--html", "x.html", "--database", "none.db"], 1, "report: error: there is no results database none.db"),
+    ],
+)
+def test_a_wrong_request_is_an_error_in_one_line(arguments, status, message):
+    result = command(*arguments)
+    assert result.returncode == status
+    assert message in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr

@@ -81,16 +81,11 @@ def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence
 
 def _groups(cases: Sequence[Case]) -> Groups:
     """Return the comparable cases of an application by the beginning of the titles of their plots."""
-    groups: dict[tuple[str, str, str], list[Case]] = {}
+    groups: dict[str, list[Case]] = {}
     for case in cases:
-        groups.setdefault((case.label, wording.place(case), wording.axes(case.axes)), []).append(case)
-    groups = {key: group for key, group in groups.items() if any(case.rows for case in group)}
-    headings = [f"{label}, {place}" for label, place, _ in groups]
-    # A check may have got another axis between two sessions of the night.
-    return {
-        heading if headings.count(heading) == 1 else f"{heading} ({axes or 'no axes'})": group
-        for heading, ((_, _, axes), group) in zip(headings, groups.items())
-    }
+        heading = f"{case.application} {wording.axes(case.axes)}".strip()
+        groups.setdefault(f"{heading}, {wording.place(case)}", []).append(case)
+    return {heading: group for heading, group in groups.items() if any(case.rows for case in group)}
 
 
 def _over_nodes(groups: Groups) -> Iterator[Chart]:

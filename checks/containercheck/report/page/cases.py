@@ -1,4 +1,4 @@
-"""The cases of a night on the page: their states, the matrix, failures and skips, and the commands that repeat them.
+"""The cases of a night on the page: states, matrix, failures, skips, the commands that repeat them, and provenance.
 
 Each state has a word and a sign, and never a color alone.
 """
@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from containercheck.explain.between import OTHERS
 from containercheck.job.explain import explanation
 from containercheck.job.stats import forecasts
 from containercheck.report.page import wording
-from containercheck.report.page.wording import variant_order
+from containercheck.report.page.wording import Table, share_of, variant_order
+from containercheck.report.skipped import Reason
 from containercheck.results import open_verdicts, selections
-from containercheck.results.cases import Asked, Case
-from containercheck.results.formatting import count, typed
+from containercheck.results.cases import Asked, Case, Key
+from containercheck.results.formatting import count, size, typed
 from containercheck.results.row import EMULATED as NOT_JUDGED
 from containercheck.results.row import Row
 
-#: Most letters of a reason in its line; all of it is below.
-FIRST_LINE = 180
-#: Most cases that are shown in full; of the others, only name and reason: a whole partition may be down.
-MOST = 40
 #: A comment in a job's script with the command of a side (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
-#: Anchors on the page, by the name of an application and by the key of a failed case.
-Anchors = Mapping[Hashable, str]
 #: Arguments with which the cases of the full axes run.
 FULL = ("-S", "full=yes")
+#: Parts of a provenance that have a table of their own, or differ in nearly every case.
+OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
+#: Beginnings of the names that come first among the others.
+FIRST = ("machine", "host", "mpi")
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,8 @@ EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged
 PASS = State("pass", "✓", "good", "every metric is within its tolerance")
 BARE = State("measured", "○", "muted", "bare only, without a reference to compare it with")
 SKIP = State("skipped", "–", "muted", "not run; the number leads to the reason")
-FAILED = (FAIL, UNMEASURED)
 #: State of a case by the most urgent kind of its open metrics.
-OF_KIND = {
-    forecasts.SLOWER: SLOWER,
-    forecasts.FASTER: FASTER,
-    forecasts.CLOSE: CLOSE,
-    forecasts.NOISY: NOISY,
-}
+OF_KIND = {forecasts.SLOWER: SLOWER, forecasts.FASTER: FASTER, forecasts.CLOSE: CLOSE, forecasts.NOISY: NOISY}
 #: All states, the worst first.
 ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
 
@@ -139,68 +134,23 @@ def scripts(case: Case) -> list[tuple[str, str]]:
     return [(label, "\n".join(texts)) for label, texts in sides.items()]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A case that failed, or was not measured.
-
-    :ivar anchor: identifies it on the page.
-    :ivar first: the first line of the reason.
-    :ivar why: the likely cause, in a line; empty where none is known.
-    :ivar remark: further remarks.
-    :ivar scripts: name and text of the scripts that its job ran.
-    """
-
-    anchor: str
-    name: str
-    state: State
-    first: str
-    why: str
-    reason: str
-    remark: str
-    command: str
-    stage: str
-    scripts: tuple[tuple[str, str], ...]
+def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
+    """Return the cases that count as failed, each with the run that failed."""
+    failed = [(case, run) for case in cases if (run := selections.failure(case))]
+    return sorted(failed, key=lambda pair: (pair[0].label, pair[0].variant, pair[0].nodes))
 
 
-@dataclass(frozen=True)
-class Open:
-    """A case with open verdicts.
-
-    :ivar tally: how many of its metrics pass, and how many are open.
-    :ivar metrics: a text on each open metric.
-    """
-
-    name: str
-    state: State
-    tally: str
-    metrics: tuple[str, ...]
-    command: str
+def reason(run: Case) -> str:
+    """Return why a run failed."""
+    return run.reason or f"ReFrame reports only: {run.result}"
 
 
-def failures(cases: Sequence[Case]) -> list[tuple[Case, Failure]]:
-    """Return the cases that count as failed: first those that were measured, then the others."""
-    failed = [(case, run) for case in cases for run in [selections.failure(case)] if run]
-    failed.sort(key=lambda pair: (state(pair[0]) is UNMEASURED, pair[0].label, pair[0].variant, pair[0].nodes))
-    return [(case, _failure(place, case, run, cases)) for place, (case, run) in enumerate(failed, 1)]
+def why(run: Case) -> str:
+    """Return the likely cause of a failure, in a line; empty where none is known."""
+    return next(iter(explanation.lines(run.causes)), "")
 
 
-def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failure:
-    reason = run.reason or f"ReFrame reports only: {run.result}"
-    return Failure(
-        f"failure-{place}",
-        wording.name(case, where=True),
-        state(case),
-        wording.shortened(reason, FIRST_LINE),
-        wording.shortened(next(iter(explanation.lines(run.causes)), ""), FIRST_LINE),
-        reason,
-        _remark(case, run),
-        command([case], cases),
-        run.stage,
-        tuple(scripts(run)),
-    )
-
-
-def _remark(case: Case, run: Case) -> str:
+def remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: how many metrics failed, and whether a later run passed."""
     tally = open_verdicts.tally(run)
     sentences = [f"Of its metrics: {tally}."] if " of " in tally else []
@@ -209,16 +159,14 @@ def _remark(case: Case, run: Case) -> str:
     return " ".join(sentences)
 
 
-def still_open(cases: Sequence[Case]) -> list[Open]:
+def still_open(cases: Iterable[Case]) -> list[Case]:
     """Return the cases with open verdicts, the most urgent first."""
-    open_cases = []
-    for case in cases:
-        rows = open_verdicts.open_rows(case)
-        if rows:
-            metrics = tuple(f"{row.metric}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
-            name, tally = wording.name(case, where=True), open_verdicts.tally(case)
-            open_cases.append(Open(name, state(case), tally, metrics, command([case], cases)))
-    return sorted(open_cases, key=lambda entry: ALL.index(entry.state))
+    return sorted((case for case in cases if open_verdicts.open_rows(case)), key=lambda case: ALL.index(state(case)))
+
+
+def open_metrics(case: Case) -> list[str]:
+    """Return a text on each open metric of a case."""
+    return [f"{row.metric}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in open_verdicts.open_rows(case)]
 
 
 def _rounds(row: Row) -> str:
@@ -227,26 +175,33 @@ def _rounds(row: Row) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Cases of a cell in the same state.
+class Link:
+    """A link within the page.
 
-    :ivar target: anchor of the text about them; empty without one.
-    :ivar mark: text of the link to it.
+    :ivar anchor: identifies its target.
+    :ivar text: text to click on.
     """
+
+    anchor: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CellState:
+    """Cases of a cell in the same state, with the link of the first that has one."""
 
     state: State
     count: int
-    target: str
-    mark: str
+    link: Link | None
 
 
 @dataclass(frozen=True)
 class MatrixRow:
     """A row: an application with the axes that differ; a cell is empty where there is no case."""
 
+    application: str
     name: str
-    target: str
-    cells: tuple[tuple[Entry, ...], ...]
+    cells: tuple[tuple[CellState, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -261,48 +216,25 @@ class Matrix:
     rows: tuple[MatrixRow, ...]
 
 
-@dataclass(frozen=True)
-class Skip:
-    """A reason for which cases were skipped, with their number and names."""
-
-    anchor: str
-    mark: str
-    reason: str
-    count: int
-    who: str
-
-
-def skips(cases: Sequence[Case]) -> dict[str, Skip]:
-    """Return the skips by their reasons, the rarest reason first, as it is the most informative."""
-    by_reason: dict[str, list[Case]] = {}
-    for case in cases:
-        if case.result == "skip":
-            by_reason.setdefault(case.skip_reason, []).append(case)
-    ordered = sorted(by_reason.items(), key=lambda item: len(item[1]))
-    return {
-        reason: Skip(f"skip-{place}", str(place), reason, len(skipped), _who(skipped))
-        for place, (reason, skipped) in enumerate(ordered, 1)
-    }
+def links(failed: Iterable[Case], skips: Iterable[Reason]) -> dict[Key, Link]:
+    """Return the links of cases to the text about them: why they failed, or were skipped."""
+    found = {case.key: Link(f"failure-{place}", "why") for place, case in enumerate(failed, 1)}
+    for place, skip in enumerate(skips, 1):
+        for case in skip.cases:
+            # An earlier run may have failed, which is more.
+            found.setdefault(case.key, Link(f"skip-{place}", f"why: {place}"))
+    return found
 
 
-def _who(cases: Sequence[Case]) -> str:
-    names = [wording.name(case) for case in cases]
-    applications = sorted({case.application for case in cases})
-    return ", ".join(names) if len(names) <= wording.NAMED else ", ".join(applications)
-
-
-def matrices(cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Anchors) -> list[Matrix]:
-    """Return a matrix for each partition.
-
-    :param reasons: result of :func:`skips`.
-    """
+def matrices(cases: Iterable[Case], links: Mapping[Key, Link]) -> list[Matrix]:
+    """Return a matrix for each partition."""
     partitions: dict[str, list[Case]] = {}
     for case in cases:
         partitions.setdefault(wording.place(case), []).append(case)
-    return [_matrix(name, of_partition, reasons, targets) for name, of_partition in sorted(partitions.items())]
+    return [_matrix(name, of_partition, links) for name, of_partition in sorted(partitions.items())]
 
 
-def _matrix(partition: str, cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Anchors) -> Matrix:
+def _matrix(partition: str, cases: Sequence[Case], links: Mapping[Key, Link]) -> Matrix:
     ran: dict[str, set[str]] = {}
     for case in cases:
         if case.result != "skip":
@@ -315,16 +247,11 @@ def _matrix(partition: str, cases: Sequence[Case], reasons: Mapping[str, Skip], 
     places = {place for cells in rows.values() for place in cells}
     ordered = sorted(places, key=lambda place: (variant_order(place[0]), place))
     groups = {variant: tuple(n for name, n in ordered if name == variant) for variant, _ in ordered}
-    return Matrix(
-        partition,
-        tuple(groups.items()),
-        tuple(
-            MatrixRow(
-                label, targets.get(name, ""), tuple(_cell(cells.get(place, ()), reasons, targets) for place in ordered)
-            )
-            for (name, label), cells in sorted(rows.items())
-        ),
+    shown = (
+        MatrixRow(application, label, tuple(_cell(cells.get(place, ()), links) for place in ordered))
+        for (application, label), cells in sorted(rows.items())
     )
+    return Matrix(partition, tuple(groups.items()), tuple(shown))
 
 
 def _label(case: Case, ran: Collection[str]) -> str:
@@ -337,19 +264,91 @@ def _label(case: Case, ran: Collection[str]) -> str:
     return "" if ran else case.application
 
 
-def _cell(cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Anchors) -> tuple[Entry, ...]:
+def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, ...]:
     by_state: dict[State, list[Case]] = {}
     for case in cases:
         by_state.setdefault(state(case), []).append(case)
     if len(by_state) > 1:
         # Skips do not show beside cases that ran.
         by_state.pop(SKIP, None)
-    return tuple(_entry(kind, by_state[kind], reasons, targets) for kind in ALL if kind in by_state)
+    return tuple(
+        CellState(
+            kind, len(by_state[kind]), next((links[case.key] for case in by_state[kind] if case.key in links), None)
+        )
+        for kind in ALL
+        if kind in by_state
+    )
 
 
-def _entry(kind: State, cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Anchors) -> Entry:
-    if kind is SKIP:
-        reason = reasons[cases[0].skip_reason]
-        return Entry(kind, len(cases), reason.anchor, f"why: {reason.mark}")
-    target = next((targets[case.key] for case in cases if case.key in targets), "")
-    return Entry(kind, len(cases), target, "why" if target else "")
+def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
+    """Return tables of the runtimes and images of cases, and of facts that they share or not."""
+    ran = [case for case in cases if case.provenance]
+    same, different = _others(ran)
+    return (
+        _used("Container runtimes", ("version", "command", "used by"), ran, _runtimes),
+        _used("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), ran, _images),
+        Table("The same in all cases", ("what", "value"), same, 2),
+        Table("What differs between cases", ("what", "value", "cases"), different, 3),
+    )
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all facts of a provenance as name and value; empty ones are left out."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flat(inner, f"{name} {key}".strip())
+    elif isinstance(value, (list, tuple)):
+        if value:
+            yield name, ", ".join(map(str, value))
+    elif isinstance(value, bool):
+        yield name, "yes" if value else "no"
+    elif value not in (None, ""):
+        yield name, str(value)
+
+
+def _used(
+    caption: str,
+    headings: tuple[str, ...],
+    cases: Sequence[Case],
+    rows_of: Callable[[Mapping[str, Any]], Iterator[tuple[str, ...]]],
+) -> Table:
+    """Return a table of things that cases use, each with the cases that use it.
+
+    :param rows_of: returns the rows of a case's provenance.
+    """
+    users: dict[tuple[str, ...], dict[tuple[str, ...], Case]] = {}
+    for case in cases:
+        for row in rows_of(case.provenance):
+            users.setdefault(row, {})[case.key] = case
+    rows = ((*row, share_of(list(using.values()), cases)) for row, using in sorted(users.items()))
+    return Table(caption, headings, tuple(rows), len(headings))
+
+
+def _runtimes(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for runtime in (facts.get("runtimes") or {}).values():
+        yield str(runtime.get("version") or "?"), str(runtime.get("command") or "?")
+
+
+def _images(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    if facts.get("image"):
+        name = str(facts["image"]).rpartition("/")[2]
+        sizes = (size(facts[key]) if facts.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
+        yield name, str(facts.get("image_release") or ""), *sizes, str(facts.get("image_sha256") or "not recorded")
+
+
+def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    """Return the rows of facts that all cases share, and of those in which they differ."""
+    by_name: dict[str, dict[str, list[Case]]] = {}
+    for case in cases:
+        rest = {key: value for key, value in case.provenance.items() if key not in OWN}
+        # There are many variables that no rule knows, and a fingerprint means nothing to a person.
+        for name, value in (fact for fact in flat(rest) if f" {OTHERS} " not in fact[0]):
+            by_name.setdefault(name, {}).setdefault(value, []).append(case)
+    same, different = [], []
+    for name in sorted(by_name, key=lambda name: (not name.startswith(FIRST), name)):
+        values = by_name[name]
+        if len(values) == 1 and len(cases) == len(next(iter(values.values()))):
+            same.append((name, next(iter(values))))
+        else:
+            different += [(name, value, share_of(using, cases)) for value, using in values.items()]
+    return tuple(same), tuple(different)

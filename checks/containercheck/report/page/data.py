@@ -18,21 +18,8 @@ from containercheck.results.cases import Case
 WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
 RESULT = ("result", "state", "completed", "reason")
 METRIC = (
-    "metric",
-    "unit",
-    "better",
-    "baseline_label",
-    "baseline",
-    "baseline_error",
-    "baseline_spread",
-    "subject_label",
-    "subject",
-    "subject_error",
-    "subject_spread",
-    "overhead",
-    "low",
-    "high",
-    "overhead_unit",
+    *("metric", "unit", "better", "baseline_label", "baseline", "baseline_error", "baseline_spread"),
+    *("subject_label", "subject", "subject_error", "subject_spread", "overhead", "low", "high", "overhead_unit"),
 )
 JUDGED = ("expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed")
 SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")

@@ -94,10 +94,8 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "grid.color": light("line"),
     "grid.linewidth": 0.6,
-    "xtick.color": light("edge"),
-    "xtick.labelcolor": light("text"),
-    "ytick.color": light("edge"),
-    "ytick.labelcolor": light("text"),
+    "xtick.color": light("text"),
+    "ytick.color": light("text"),
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
     "legend.frameon": False,
@@ -109,7 +107,7 @@ styled = matplotlib.rc_context(STYLE)
 
 
 @dataclass(frozen=True)
-class Value:
+class PlotValue:
     """A value of a side at a place on an axis.
 
     :ivar side: bare, a variant, or another label.
@@ -195,10 +193,10 @@ def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {side: {"color": light(look[0]), "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
 
 
-def by_side(values: Iterable[Value]) -> dict[str, list[Value]]:
+def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
     """Return the values of each side: variants first, in their order, and published ones last."""
     order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
-    sides: dict[str, list[Value]] = {}
+    sides: dict[str, list[PlotValue]] = {}
     for value in order:
         sides.setdefault(value.side, []).append(value)
     return {
@@ -207,12 +205,12 @@ def by_side(values: Iterable[Value]) -> dict[str, list[Value]]:
     }
 
 
-def is_numeric(values: Iterable[Value]) -> bool:
+def is_numeric(values: Iterable[PlotValue]) -> bool:
     """Return whether all values stand at numbers."""
     return all(isinstance(value.at, (int, float)) for value in values)
 
 
-def _looks_of(sides: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, Any]]:
+def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, Any]]:
     """Return the look of each side; a published one has the color of its variant, and hollow marks without a line."""
     measured = [side for side, values in sides.items() if not values[0].published]
     chosen = looks([*measured, *VARIANTS])
@@ -223,7 +221,7 @@ def _looks_of(sides: Mapping[str, Sequence[Value]]) -> dict[str, dict[str, Any]]
     return chosen
 
 
-def _errors(values: Sequence[Value]) -> list[list[float]]:
+def _errors(values: Sequence[PlotValue]) -> list[list[float]]:
     """Return the lengths of the intervals below and above values; not a number where there is none."""
     low = [math.nan if value.low is None else max(0.0, value.value - value.low) for value in values]
     high = [math.nan if value.high is None else max(0.0, value.high - value.value) for value in values]
@@ -231,7 +229,7 @@ def _errors(values: Sequence[Value]) -> list[list[float]]:
 
 
 @styled
-def over_numbers(values: Sequence[Value], axis: str, unit: str, ideal: bool = False) -> Figure:
+def over_numbers(values: Sequence[PlotValue], axis: str, unit: str, ideal: bool = False) -> Figure:
     """Draw a curve of each side over the numbers of an axis, which is binary logarithmic.
 
     :param ideal: whether to draw the ideal speed-up.
@@ -272,7 +270,7 @@ def short(value: float) -> str:
 
 
 @styled
-def over_names(values: Sequence[Value], unit: str) -> Figure:
+def over_names(values: Sequence[PlotValue], unit: str) -> Figure:
     """Draw a bar of each side over each name, such as a version; published values are outlines."""
     figure = Figure((WIDTH, HEIGHT), layout="constrained")
     axes = figure.add_subplot()
@@ -314,31 +312,33 @@ def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
     most = max(sum(other == line for other, _, _ in rows) for line in lines)
     figure = Figure((WIDTH, 1.3 + len(lines) * max(0.28, 0.14 * (most + 1))), layout="constrained")
     axes = figure.add_subplot()
+    axes.axvline(0, color=light("edge"), linewidth=1)
+    inside = [0.0, *(row.overhead or 0.0 for _, _, row in rows), *(end for _, _, row in rows for end in limits(row))]
+    margin = 0.4 * ((max(inside) - min(inside)) or 1.0)
+    edges = (min(inside) - margin, max(inside) + margin)
+    axes.set_xlim(edges)
     chosen, drawn = looks(side for _, side, _ in rows), dict.fromkeys(lines, 0)
-    intervals: list[tuple[float, Row, str]] = []
     for line, side, row in rows:
         drawn[line] += 1
         y = lines.index(line) - 0.5 + drawn[line] / (most + 1)
-        intervals.append((y, row, chosen[side]["color"]))
         axes.plot([row.overhead or 0.0], [y], **{**chosen[side], "linestyle": "none", "label": plain(side)})
-        limits = [end for end in row.accepted if end is not None and math.isfinite(end)]
-        if limits:
+        if limits(row):
             half = 0.45 / (most + 1)
-            axes.vlines(limits, y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
-    axes.axvline(0, color=light("edge"), linewidth=1)
-    axes.margins(x=0.4)
-    edges = axes.get_xlim()
-    axes.set_xlim(edges)
-    for y, row, color in intervals:
+            axes.vlines(limits(row), y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
         ends = (finite(row.low), finite(row.high))
         if ends != (None, None):
             left, right = (edge if end is None else end for end, edge in zip(ends, edges))
-            axes.hlines(y, left, right, color=color)
+            axes.hlines(y, left, right, color=chosen[side]["color"])
     axes.set_yticks(range(len(lines)), labels=[shortened(plain(line), LONGEST) for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(_tick)
     axes.set_xlabel(f"overhead in {plain(unit)}; larger is worse")
     return finished(figure, [])
+
+
+def limits(row: Row) -> list[float]:
+    """Return the finite ends of the accepted range of a row."""
+    return [end for end in row.accepted if end is not None and math.isfinite(end)]
 
 
 @styled

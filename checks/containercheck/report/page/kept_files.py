@@ -23,16 +23,16 @@ from containercheck.report.page.drawing import Chart
 from containercheck.report.page.wording import Table, variant_order
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
+from containercheck.results.row import Row
 
-#: Name of the file of a map, its columns of a pair, and those of values: quantity and unit of each.
+#: Name of the file of a map, and its columns of values: quantity and unit of each.
 PAIRS = "pairs.csv"
 VALUES = {"latency_us": ("latency", "us"), "bandwidth_MB_s": ("bandwidth", "MB/s")}
-COLUMNS = ("first", "second", "class", *VALUES)
 #: Lines of a rank: seconds in MPI and in all; and of a function: mean seconds and calls of a rank.
 RANK = re.compile(r"^rank (\d+): (\S+) s of (\S+) s, ", re.MULTILINE)
 FUNCTION = re.compile(r"^function (\w+) (\S+) s (\S+)$", re.MULTILINE)
 #: First line of the report of a program; a run of several programs has several.
-BEGIN = re.compile(r"^ranks \d+$", re.MULTILINE)
+BEGIN = re.compile(r"^(?=ranks \d+$)", re.MULTILINE)
 #: Most bytes of a file that is read, and most ranks: more are finer than a pixel.
 MOST_BYTES, MOST_RANKS = 4 << 20, 512
 #: Most rows of a table.
@@ -43,31 +43,18 @@ RANK_COLUMNS, FUNCTION_COLUMNS = ("in MPI, s", "share, %"), ("time, s", "share, 
 CLOCKS = 300.0
 
 Content = TypeVar("Content")
-Pair = tuple[int, int]
-
-
-class FileError(Exception):
-    """A file cannot be shown; the message is the reason."""
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairMap:
     """A map of pairs of ranks.
 
-    :ivar classes: position of the two ranks of each pair, such as ``within_socket``.
-    :ivar values: of each pair, by column of :data:`VALUES`.
+    :ivar matrices: by column of :data:`VALUES`, the values by both ranks; not a number for pairs without one.
+    :ivar classes: by column and position of two ranks, such as ``within socket``, the values of its pairs.
     """
 
-    classes: Mapping[Pair, str]
-    values: Mapping[str, Mapping[Pair, float]]
-
-    def matrix(self, column: str) -> np.ndarray:
-        """Return the values by both ranks; not a number for pairs that were not measured."""
-        ranks = 1 + max(map(max, self.classes))
-        matrix = np.full((ranks, ranks), np.nan)
-        for (first, second), value in self.values[column].items():
-            matrix[first, second] = matrix[second, first] = value
-        return matrix
+    matrices: Mapping[str, np.ndarray]
+    classes: Mapping[tuple[str, str], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -82,58 +69,45 @@ class MpiTimes:
     functions: Mapping[str, tuple[float, ...]]
 
 
-def _text(path: Path) -> str:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise FileError(f"it has more than {MOST_BYTES >> 20} MiB")
-    return content
-
-
-def read_pairs(path: Path) -> Pairs:
+def read_pairs(text: str) -> PairMap:
     """Return the map of pairs in a file.
 
-    :raises FileError: it is too large to be drawn, or is not a map of pairs.
-    :raises OSError: it cannot be read.
+    :raises ValueError: it is too large to be drawn, or not a map of pairs.
     """
-    lines = csv.DictReader(_text(path).splitlines())
-    if tuple(lines.fieldnames or ()) != COLUMNS:
-        raise FileError(f"its columns are not {', '.join(COLUMNS)}")
-    classes: dict[Pair, str] = {}
-    values: dict[str, dict[Pair, float]] = {column: {} for column in VALUES}
-    for line in lines:
-        try:
-            pair = (int(line["first"]), int(line["second"]))
-            classes[pair] = line["class"].replace("_", " ")
-            for column in VALUES:
-                values[column][pair] = float(line[column])
-        except (TypeError, ValueError):
-            raise FileError(f"its line {lines.line_num} is not complete") from None
-        if min(pair) < 0 or not all(0 < values[column][pair] < math.inf for column in VALUES):
-            raise FileError(f"its line {lines.line_num} has a rank below 0, or a value that is not above 0")
-    if not classes:
-        raise FileError("it has no pairs")
-    _require_few(1 + max(map(max, classes)))
-    return Pairs(classes, values)
+    try:
+        lines = list(csv.DictReader(text.splitlines()))
+        pairs = [(int(line["first"]), int(line["second"]), line["class"].replace("_", " ")) for line in lines]
+        columns = {column: [float(line[column]) for line in lines] for column in VALUES}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ValueError("it is not a map of pairs of ranks") from None
+    ranks = [rank for first, second, _ in pairs for rank in (first, second)]
+    are_positive = all(0 < value < math.inf for column in columns.values() for value in column)
+    if not ranks or min(ranks) < 0 or not are_positive:
+        raise ValueError("it has no pairs, a rank below 0, or a value that is not above 0")
+    size = _few(1 + max(ranks))
+    matrices = {column: np.full((size, size), np.nan) for column in VALUES}
+    classes: dict[tuple[str, str], list[float]] = {}
+    for column, of_column in columns.items():
+        for (first, second, position), value in zip(pairs, of_column):
+            matrices[column][first, second] = matrices[column][second, first] = value
+            classes.setdefault((column, position), []).append(value)
+    return PairMap(matrices, classes)
 
 
-def read_mpi_times(path: Path) -> MpiTimes:
+def read_mpi_times(text: str) -> MpiTimes:
     """Return the times in a file, of the last program that left them.
 
-    :raises FileError: it is too large to be shown, or has no times of ranks.
-    :raises OSError: it cannot be read.
+    :raises ValueError: it is too large to be shown, or has no times of ranks.
     """
-    text = _text(path)
-    begins = [match.start() for match in BEGIN.finditer(text)]
-    last = text[begins[-1] :] if begins else ""
+    last = BEGIN.split(text)[-1]
     try:
         ranks = {int(rank): (float(inside), float(total)) for rank, inside, total in RANK.findall(last)}
         functions = {name: (float(seconds), float(calls)) for name, seconds, calls in FUNCTION.findall(last)}
     except ValueError:
-        raise FileError("a time is not a number") from None
+        raise ValueError("a time is not a number") from None
     if not ranks or sorted(ranks) != list(range(len(ranks))) or not all(total > 0 for _, total in ranks.values()):
-        raise FileError("it has no times of ranks")
-    _require_few(len(ranks))
+        raise ValueError("it has no times of ranks")
+    _few(len(ranks))
     whole = statistics.fmean(total for _, total in ranks.values())
     return MpiTimes(
         {str(rank): (inside, 100 * inside / total) for rank, (inside, total) in sorted(ranks.items())},
@@ -141,15 +115,24 @@ def read_mpi_times(path: Path) -> MpiTimes:
     )
 
 
-def _require_few(ranks: int) -> None:
+def _few(ranks: int) -> int:
     if ranks > MOST_RANKS:
-        raise FileError(f"it has {ranks} ranks, and {MOST_RANKS} can be shown")
+        raise ValueError(f"it has {ranks} ranks, and {MOST_RANKS} can be shown")
+    return ranks
+
+
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+    return content
 
 
 def _read(
-    cases: Sequence[Case], name: str, read: Callable[[Path], Content], problems: list[str]
-) -> Iterator[tuple[Case, dict[str, Content]]]:
-    """Yield each case, those on most nodes first, with the content of each side's file.
+    cases: Sequence[Case], name: str, read: Callable[[str], Content], problems: list[str]
+) -> Iterator[tuple[str, dict[str, Content]]]:
+    """Yield the name of each case, those on most nodes first, with the content of each side's file.
 
     A bare case counts only where no container ran: the job of a container runs the bare program too.
 
@@ -158,17 +141,16 @@ def _read(
     contained = {case.identity_as("") for case in cases if case.variant != "bare"}
     chosen = [case for case in cases if case.variant != "bare" or case.identity_as("") not in contained]
     for case in sorted(chosen, key=lambda case: -case.nodes):
-        sides: dict[str, Content] = {}
+        case_name, sides = wording.name(case, where=True), {}
         for label, path in _files(case, name):
             try:
                 # A later session writes into the same directory, and may lack this side.
                 if abs(path.stat().st_mtime - case.when + case.job_seconds / 2) <= case.job_seconds / 2 + CLOCKS:
-                    sides[label] = read(path)
-            except (FileError, OSError) as error:
-                reason = getattr(error, "strerror", None) or error
-                problems.append(f"{wording.name(case, where=True)}: cannot show {path}: {reason}")
+                    sides[label] = read(_text(path))
+            except (ValueError, OSError) as error:
+                problems.append(f"{case_name}: cannot show {path}: {getattr(error, 'strerror', None) or error}")
         if sides:
-            yield case, dict(sorted(sides.items(), key=lambda side: variant_order(side[0])))
+            yield case_name, dict(sorted(sides.items(), key=lambda side: variant_order(side[0])))
 
 
 def _files(case: Case, name: str) -> Iterator[tuple[str, Path]]:
@@ -176,11 +158,8 @@ def _files(case: Case, name: str) -> Iterator[tuple[str, Path]]:
     directory = case.output or case.stage
     if not directory or not case.when:
         return
-    row = case.rows[0] if case.rows else None
-    labels = {
-        contract.BASELINE: (row.baseline_label if row else "") or "bare",
-        contract.SUBJECT: (row.subject_label if row else "") or case.variant,
-    }
+    row = case.rows[0] if case.rows else Row("")
+    labels = {contract.BASELINE: row.baseline_label or "bare", contract.SUBJECT: row.subject_label or case.variant}
     for path in sorted(Path(directory).glob(f"{contract.FIRST_ROUND}/{name}")):
         side = path.parent.name.partition("-")[2]
         yield labels.get(side, side), path
@@ -191,45 +170,24 @@ def maps(cases: Sequence[Case], most: int) -> tuple[list[Chart], list[str]]:
 
     :param most: most plots.
     """
-    charts: list[Chart] = []
     problems: list[str] = []
-    for case, sides in _read(cases, PAIRS, read_pairs, problems):
-        if len(charts) < most:
-            charts += [_map(case, sides, column) for column in VALUES]
-    return charts[:most], problems
+    found = list(_read(cases, PAIRS, read_pairs, problems))
+    return [_map(case, sides, column) for case, sides in found[: most // len(VALUES)] for column in VALUES], problems
 
 
-def _map(case: Case, sides: Mapping[str, Pairs], column: str) -> Chart:
+def _map(case: str, sides: Mapping[str, PairMap], column: str) -> Chart:
     quantity, unit = VALUES[column]
     text = f"Median {quantity} of each pair of ranks in the first round, in {unit}, on one logarithmic scale; pairs "
-    text += f"without a color were not measured. {'; '.join(_of_classes(sides, column))}."
-    metric = drawing.pair_maps({side: pairs.matrix(column) for side, pairs in sides.items()}, f"{quantity}, {unit}")
-    everything = {pair: kind for pairs in sides.values() for pair, kind in pairs.classes.items()}
-    values = {pair: [pairs.values[column].get(pair) for pairs in sides.values()] for pair in everything}
-    # Of many pairs, the table has those whose sides differ most.
-    different = sorted(values, key=lambda pair: -_ratio(values[pair]))[:MOST_ROWS]
+    text += "without a color were not measured. The table has each position of two ranks."
+    figure = drawing.pair_maps({side: pairs.matrices[column] for side, pairs in sides.items()}, f"{quantity}, {unit}")
     rows = (
-        (f"{pair[0]} - {pair[1]}", everything[pair], *("" if x is None else number(x) for x in values[pair]))
-        for pair in sorted(different)
+        (side, position, str(len(values)), *(number(of(values), 4) for of in (statistics.median, min, max)))
+        for side, pairs in sides.items()
+        for (of_column, position), values in pairs.classes.items()
+        if of_column == column
     )
-    if len(different) < len(values):
-        text += f" The table has {len(different)} of {len(values)} pairs: those whose sides differ most."
-    title = f"{wording.name(case, where=True)}: {quantity} of the pairs of ranks"
-    return Chart.of(title, text, metric, ("pair", "class", *(f"{side}, {unit}" for side in sides)), rows)
-
-
-def _ratio(values: Sequence[float | None]) -> float:
-    measured = [value for value in values if value is not None]
-    return max(measured) / min(measured)
-
-
-def _of_classes(sides: Mapping[str, Pairs], column: str) -> Iterator[str]:
-    """Yield for each side and class its median, and its smallest and largest value."""
-    for side, pairs in sides.items():
-        for kind in dict.fromkeys(pairs.classes.values()):
-            values = [value for pair, value in pairs.values[column].items() if pairs.classes[pair] == kind]
-            middle, low, high = (number(f(values), 3) for f in (statistics.median, min, max))
-            yield f"{side}, {kind}: {middle} ({low} to {high})"
+    headings = ("side", "position", "pairs", f"median, {unit}", f"smallest, {unit}", f"largest, {unit}")
+    return Chart.of(f"{case}: {quantity} of the pairs of ranks", text, figure, headings, rows)
 
 
 def mpi_times(cases: Sequence[Case], most: int) -> tuple[list[Table], list[str]]:
@@ -239,13 +197,11 @@ def mpi_times(cases: Sequence[Case], most: int) -> tuple[list[Table], list[str]]
     """
     tables: list[Table] = []
     problems: list[str] = []
-    for case, sides in _read(cases, contract.MPI_TIMES, read_mpi_times, problems):
-        if len(tables) < 2 * most:
-            name = wording.name(case, where=True)
-            ranks = {side: times.ranks for side, times in sides.items()}
-            functions = {side: times.functions for side, times in sides.items()}
-            tables.append(_longest(f"{name}: time in MPI", "rank", RANK_COLUMNS, ranks))
-            tables.append(_longest(f"{name}: mean time of a rank in MPI", "function", FUNCTION_COLUMNS, functions))
+    for name, sides in list(_read(cases, contract.MPI_TIMES, read_mpi_times, problems))[:most]:
+        ranks = {side: times.ranks for side, times in sides.items()}
+        functions = {side: times.functions for side, times in sides.items()}
+        tables.append(_longest(f"{name}: time in MPI", "rank", RANK_COLUMNS, ranks))
+        tables.append(_longest(f"{name}: mean time of a rank in MPI", "function", FUNCTION_COLUMNS, functions))
     return tables, problems
 
 
@@ -262,15 +218,13 @@ def _longest(
         for name, (first, *_) in values.items():
             seconds[name] = max(first, seconds.get(name, 0.0))
     shown = sorted(seconds, key=lambda name: -seconds[name])[:MOST_ROWS]
-    empty = ("",) * len(columns)
-    rows = tuple(
-        (name, *(cell for values in sides.values() for cell in map(_cell, values.get(name, empty)))) for name in shown
-    )
+    rows = []
+    for name in shown:
+        of_sides = [values.get(name) for values in sides.values()]
+        cells = [[number(value, 4) for value in values] if values else [""] * len(columns) for values in of_sides]
+        rows.append((name, *(cell for of_side in cells for cell in of_side)))
     caption = f"{title} of all {count(len(rows), noun)}"
     if len(rows) < len(seconds):
         caption = f"{title} of the {len(rows)} of {count(len(seconds), noun)} with most of it"
-    return Table(caption, (noun, *(f"{side}: {column}" for side in sides for column in columns)), rows)
-
-
-def _cell(value: float | str) -> str:
-    return value if isinstance(value, str) else number(value, 4)
+    headings = (noun, *(f"{side}: {column}" for side in sides for column in columns))
+    return Table(caption, headings, tuple(rows))

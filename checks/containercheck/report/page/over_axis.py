@@ -1,8 +1,6 @@
 """Plots of metrics over an axis: nodes, cores, an axis of the check, sizes of messages, policies, runtime versions.
 
-Numbers have a curve for each side, names have bars. Published values are hollow, with their machine. A default such as
-``ranks=0`` or ``ranks=all`` stands where its ranks are: what the numbers of an axis are (ranks of a node, threads of a
-rank ...) follows from the layouts of the cases that state one.
+Numbers have a curve for each side, names have bars. Published values are hollow, with their machine.
 """
 
 from __future__ import annotations
@@ -10,15 +8,15 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Union
 
 from containercheck.history.nights import Night
 from containercheck.report import policies, scaling
-from containercheck.report.page import drawing, published, wording
-from containercheck.report.page.drawing import Chart, Value
-from containercheck.report.page.published import Published
+from containercheck.report.page import drawing, wording
+from containercheck.report.page.axis_values import Published, is_number, places, published
+from containercheck.report.page.drawing import Chart, PlotValue
 from containercheck.report.page.wording import finite, variant_order
 from containercheck.report.scaling import Scaling, Side
 from containercheck.results.cases import Case
@@ -31,27 +29,14 @@ ERRORS = 2.0
 SIZED = re.compile(r"^(\w+?)_(\d+)(B|KiB|MiB)$")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 FEWEST_SIZES = 4
-#: Value of an axis for all cores of a node, and relative difference up to which two amounts of work are the same.
-ALL, SAME = "all", 1e-9
-#: Facts of a case's layout that an axis may set; None where the case does not state them.
-FACTS: Mapping[str, Callable[[Case], float | None]] = {
-    "on a node": lambda case: _product(case, ("ranks",), case.nodes),
-    "in all": lambda case: _product(case, ("ranks",)),
-    "threads of a rank": lambda case: _product(case, ("threads",)),
-    "cores of a node": lambda case: _product(case, ("ranks", "threads"), case.nodes),
-}
-#: Facts whose value ``all`` is the number of cores of a node.
-OF_CORES = ("on a node", "cores of a node")
 #: Metrics of each application that are drawn over versions of the runtime (D12.6 section 9).
 OF_VERSIONS = {"StartUp": ("start",), "RAMP": ("outside", "seconds_unet", "compute", "memory"), "DB12": ("DB12",)}
-#: Those that are drawn in percent more than bare too.
-IN_PERCENT = ("outside", "seconds_unet")
 
 #: A row of a case with its place on an axis.
 Placed = tuple[Case, Row, Union[float, str]]
 
 
-def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> list[Value]:
+def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> list[PlotValue]:
     """Return the values of both sides of rows at their places; of several values, that of most rounds.
 
     A bare case is a single run, at another time than the container: on a machine of two speeds it would show a
@@ -59,7 +44,7 @@ def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> l
 
     :param labels: label to show for each label of a side that counts; None for all of them.
     """
-    by_place: dict[tuple[str, object], list[tuple[int, Value]]] = {}
+    by_place: dict[tuple[str, object], list[tuple[int, PlotValue]]] = {}
     for case, row, at in sorted(rows, key=lambda placed: placed[0].variant != "bare"):
         for value in _of_row(case, row, at):
             side = value.side if labels is None else labels.get(value.side, "")
@@ -68,17 +53,17 @@ def values(rows: Iterable[Placed], labels: Mapping[str, str] | None = None) -> l
     return [max(of_place, key=lambda pair: pair[0])[1] for of_place in by_place.values()]
 
 
-def _of_row(case: Case, row: Row, at: float | str) -> Iterator[Value]:
+def _of_row(case: Case, row: Row, at: float | str) -> Iterator[PlotValue]:
     sides = (
         (row.baseline_label or "bare", row.baseline, row.baseline_error),
         (row.subject_label or case.variant, row.subject, row.subject_error),
     )
     for side, value, error in sides:
         if value is not None and math.isfinite(value):
-            yield with_error(Value(side, at, value), finite(error))
+            yield with_error(PlotValue(side, at, value), finite(error))
 
 
-def with_error(value: Value, error: float | None) -> Value:
+def with_error(value: PlotValue, error: float | None) -> PlotValue:
     """Return a value with its interval; without one where its error is None."""
     if error is None:
         return value
@@ -89,7 +74,7 @@ def chart(
     title: str,
     axis: str,
     unit: str,
-    points: Sequence[Value],
+    points: Sequence[PlotValue],
     text: str = "",
     bars: str = "bars are two standard errors",
     ideal: bool = False,
@@ -111,18 +96,18 @@ def chart(
     return Chart.of(title, description, metric, ("side", axis, f"value, {unit}" if unit else "value"), rows)
 
 
-def _ends(of_side: Sequence[Value]) -> str:
+def _ends(of_side: Sequence[PlotValue]) -> str:
     texts = (f"{number(value.value)} at {value.where}" for value in (of_side[0], of_side[-1]))
     return " to ".join(dict.fromkeys(texts))
 
 
-def _cell(value: Value, unit: str) -> str:
+def _cell(value: PlotValue, unit: str) -> str:
     ends = "" if value.low is None or value.high is None else f" ({number(value.low)} to {number(value.high)})"
     return f"{number(value.value)}{ends} {unit}".rstrip() + (f", {value.note}" if value.note else "")
 
 
-def _mark(reference: Published, at: float | str, place: str = "") -> Value:
-    return Value(f"published: {reference.label}", at, reference.value, place=place, published=True)
+def _mark(reference: Published, at: float | str, place: str = "") -> PlotValue:
+    return PlotValue(f"published: {reference.label}", at, reference.value, place=place, published=True)
 
 
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
@@ -131,11 +116,11 @@ def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     :param heading: application, with partition and axes: the beginning of the titles.
     :param cases: they differ in variant and number of nodes only.
     """
-    yield from _scalings(heading, [result for result in scaling.of(cases) if result.over == scaling.NODES], False)
+    yield from _scalings(heading, [result for result in scaling.of(cases) if result.over == scaling.NODES])
     for metric, unit in _metrics(cases).items():
         points = values((case, row, case.nodes) for case, row in _rows(cases, metric))
         if len({value.at for value in points}) > 1:
-            references = (value for value in published.of(cases[0].application) if value.metric == metric)
+            references = (value for value in published(cases[0].application) if value.metric == metric)
             points += [_mark(value, value.nodes) for value in references if value.is_of(cases[0].axes)]
             yield chart(f"{heading}: {metric} over nodes", "nodes", unit, points)
 
@@ -149,8 +134,8 @@ def _rows(cases: Sequence[Case], metric: str) -> Iterator[tuple[Case, Row]]:
     return ((case, row) for case in cases for row in case.rows if row.metric == metric)
 
 
-def _scalings(heading: str, results: Sequence[Scaling], with_efficiency: bool) -> Iterator[Chart]:
-    """Yield the speed-up of each metric that scales, and its efficiency, as in figures 8.9 to 8.13 of D12.6."""
+def _scalings(heading: str, results: Sequence[Scaling]) -> Iterator[Chart]:
+    """Yield the speed-up of each metric that scales, and over cores its efficiency, as figures 8.9 to 8.13 of D12.6."""
     by_metric: dict[str, list[Scaling]] = {}
     for result in results:
         by_metric.setdefault(result.metric, []).append(result)
@@ -170,14 +155,14 @@ def _scalings(heading: str, results: Sequence[Scaling], with_efficiency: bool) -
         points = [_scaled(side, point, side.fewest / fewest) for side in sides for point in side.points]
         title = f"{heading}: speed-up of {metric}" + (f" over {over}" if over != scaling.NODES else "")
         yield chart(title, over, "speed-up", points, " ".join(text), ideal=True)
-        if with_efficiency:
+        if over == scaling.CORES:
             points = [_scaled(side, point, 100 * side.fewest / point.at) for side in sides for point in side.points]
             yield chart(f"{heading}: efficiency of {metric} over {over}", over, "efficiency, %", points, " ".join(text))
 
 
-def _scaled(side: Side, point: scaling.Point, factor: float) -> Value:
+def _scaled(side: Side, point: scaling.Point, factor: float) -> PlotValue:
     note = f"efficiency {scaling.percent(point.efficiency)}"
-    value = Value(side.label, point.at, factor * point.speed_up, note=note)
+    value = PlotValue(side.label, point.at, factor * point.speed_up, note=note)
     return with_error(value, None if point.error is None else factor * point.error)
 
 
@@ -190,79 +175,6 @@ def _merged(results: Sequence[Scaling]) -> list[Side]:
     return sorted(sides.values(), key=lambda side: (variant_order(side.label), side.label))
 
 
-@dataclass(frozen=True)
-class Places:
-    """Numbers of the values of an axis.
-
-    :ivar meaning: fact of :data:`FACTS` that the axis sets; empty where all values are numbers.
-    :ivar numbers: number of each value that has one.
-    :ivar left_out: values without one, each with the reason.
-    """
-
-    meaning: str
-    numbers: Mapping[str, float]
-    left_out: tuple[tuple[str, str], ...] = ()
-
-    def elsewhere(self, reference: Published, value: str) -> float | None:
-        """Return the number of a value on the machine of a published value; None where it has none."""
-        if is_number(value):
-            return float(value)
-        return published.cores(reference.partition) if value == ALL and self.meaning in OF_CORES else None
-
-
-def is_number(value: str) -> bool:
-    """Return whether a value of an axis is a positive number: 0 stands for a default."""
-    return re.fullmatch(r"\d+(\.\d+)?", value) is not None and float(value) > 0
-
-
-def places(axis: str, cases: Sequence[Case]) -> Places | None:
-    """Return the numbers of the values of an axis; None where they are names.
-
-    :param cases: they differ in that axis and variant only.
-    """
-    first = {case.axes[axis]: case for case in reversed(cases)}
-    stated = [case for case in cases if is_number(case.axes[axis])]
-    named = {value: case for value, case in sorted(first.items()) if not is_number(value)}
-    numbers = {case.axes[axis]: float(case.axes[axis]) for case in stated}
-    fitting = [
-        meaning for meaning, fact in FACTS.items() if all(fact(case) == float(case.axes[axis]) for case in stated)
-    ]
-    meanings = (fitting or (["cores of a node"] if ALL in named else [])) if named else []
-    candidates = [_placed(meaning, numbers, named, stated) for meaning in meanings]
-    candidates.append(Places("", numbers, tuple((value, "no number") for value in named)))
-    best = max(candidates, key=lambda candidate: len(candidate.numbers))
-    return best if numbers and len(best.numbers) > 1 else None
-
-
-def _placed(meaning: str, stated: Mapping[str, float], named: Mapping[str, Case], numbered: Sequence[Case]) -> Places:
-    numbers, left_out = dict(stated), []
-    for value, case in named.items():
-        at = FACTS[meaning](case)
-        if at is None:
-            left_out.append((value, "no number"))
-        elif not any(_is_same_work(case, other) for other in numbered):
-            left_out.append((value, "another amount of work"))
-        elif at in numbers.values():
-            left_out.append((value, f"also {at:g}"))
-        else:
-            numbers[value] = at
-    return Places(meaning, numbers, tuple(left_out))
-
-
-def _is_same_work(case: Case, other: Case) -> bool:
-    """Return whether two cases work on as much, in all or for each rank: else they are different problems."""
-    amounts = [each.expected.get("amount") or 0.0 for each in (case, other)]
-    of_ranks = [amount / (each.expected.get("ranks") or 1) for amount, each in zip(amounts, (case, other))]
-    return any(math.isclose(first, second, rel_tol=SAME) for first, second in (amounts, of_ranks))
-
-
-def _product(case: Case, names: Sequence[str], divisor: int = 1) -> float | None:
-    """Return the product of numbers of a case's layout, divided; None where a number is not known."""
-    if any(case.expected.get(name) is None for name in names):
-        return None
-    return math.prod(case.expected[name] for name in names) / divisor
-
-
 def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield the plots over each axis of a check, and over the sizes of messages.
 
@@ -271,7 +183,7 @@ def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     for axis in dict.fromkeys(name for case in cases for name in case.axes):
         group = most_values(axis, cases)
-        yield from _scalings(heading, list(scaling.over_cores(group)), True)
+        yield from _scalings(heading, list(scaling.over_cores(group)))
         for metric, unit in _metrics(group).items():
             yield from _over_axis(heading, axis, metric, unit, group)
     yield from _over_sizes(heading, cases)
@@ -298,7 +210,7 @@ def _over_axis(heading: str, axis: str, metric: str, unit: str, cases: Sequence[
     points = [replace(value, place=texts[value.at]) for value in values(rows, policies.without(cases) or None)]
     if len({value.at for value in points}) < 2:
         return
-    for reference in published.of(cases[0].application):
+    for reference in published(cases[0].application):
         name = reference.axes.get(axis, "")
         at = placed.elsewhere(reference, name) if placed else name
         is_meant = name and reference.metric == metric and reference.nodes == cases[0].nodes
@@ -328,7 +240,7 @@ def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     for (quantity, unit), rows in quantities.items():
         points = values(rows)
         if len({value.at for value in points}) >= FEWEST_SIZES:
-            for reference in published.of(cases[0].application):
+            for reference in published(cases[0].application):
                 name, size = _sized(reference.metric)
                 is_meant = name == quantity and reference.nodes == nodes
                 if is_meant and any(reference.is_of(case.axes) for case in chosen):
@@ -355,29 +267,28 @@ def over_policies(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     for (nodes, axes), group in groups.items():
         name = " ".join(filter(None, (heading, axes))) + (f" on {nodes} nodes" if len(groups) > 1 and nodes > 1 else "")
         for metric in dict.fromkeys(metric for case in group for metric in policies.metrics(case)):
-            # Those of bare are of its own case where it ran, else of a container's job.
-            sides: dict[str, Mapping[str, policies.Value]] = {}
-            for case in group:
-                for side, times in policies.times(case, metric).items():
-                    sides.setdefault(side, times) if times else None
-            points = [
-                with_error(Value(side, policy, time.seconds), time.error)
-                for side, times in sides.items()
-                for policy, time in times.items()
-            ]
-            if metric == policies.WHOLE and points:
-                yield chart(f"{name}: {metric} under each policy", "policy", "s", points)
-            none = next((next(iter(times)) for times in sides.values() if len(times) > 1), "")
-            gains = [
-                with_error(Value(side, policy, gain), error)
-                for side, times in sides.items()
-                if none in times
-                for policy, time in times.items()
-                if policy != none
-                for gain, error in [time.speed_up(times[none])]
-            ]
-            if gains:
-                yield chart(f"{name}: speed-up of {metric} against {none}", "policy", "speed-up", gains)
+            yield from _under_policies(name, metric, group)
+
+
+def _under_policies(name: str, metric: str, cases: Sequence[Case]) -> Iterator[Chart]:
+    # The times of bare are those of its own case where it ran, else those of a container's job.
+    sides: dict[str, Mapping[str, policies.Value]] = {}
+    for case in cases:
+        for side, times in policies.times(case, metric).items():
+            if times:
+                sides.setdefault(side, times)
+    seconds, speed_ups = [], []
+    none = next((next(iter(times)) for times in sides.values() if len(times) > 1), "")
+    for side, times in sides.items():
+        for policy, time in times.items():
+            seconds.append(with_error(PlotValue(side, policy, time.seconds), time.error))
+            if none in times and policy != none:
+                gain, error = time.speed_up(times[none])
+                speed_ups.append(with_error(PlotValue(side, policy, gain), error))
+    if metric == policies.WHOLE and seconds:
+        yield chart(f"{name}: {metric} under each policy", "policy", "s", seconds)
+    if speed_ups:
+        yield chart(f"{name}: speed-up of {metric} against {none}", "policy", "speed-up", speed_ups)
 
 
 def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
@@ -385,53 +296,37 @@ def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
 
     They are medians of the nights, of partitions where several versions ran.
     """
-    cases = [case for night in nights for case in night.cases if case.application == application]
-    axes = dict.fromkeys(name for case in cases for name in case.axes)
-    differing = [name for name in axes if len({case.axes.get(name) for case in cases}) > 1]
     groups: dict[str, list[Case]] = {}
-    for case in cases:
-        chosen = wording.axes({name: case.axes[name] for name in differing if name in case.axes})
-        heading = f"{' '.join(filter(None, (application, chosen)))}, {wording.place(case)}"
+    for case in (case for night in nights for case in night.cases if case.application == application):
+        heading = f"{' '.join(filter(None, (application, wording.axes(case.axes))))}, {wording.place(case)}"
         groups.setdefault(heading, []).append(case)
     for metric in OF_VERSIONS.get(application, ()):
         for heading, group in groups.items():
             rows = list(_rows(group, metric))
-            title = f"{heading}: {metric} under each version of the runtime"
             points = _medians(value for case, row in rows for value in _of_versions(case, row))
             if len({value.at for value in points if value.side != "bare"}) > 1:
+                title = f"{heading}: {metric} under each version of the runtime"
                 text, bars = "Medians of the nights.", "bars are the smallest and the largest value"
                 yield chart(title, "runtime", rows[0][1].unit, points, text, bars)
-                more = _medians(value for case, row in rows for value in _in_percent(case, row))
-                if metric in IN_PERCENT and more:
-                    yield chart(f"{title}, more than bare", "runtime", "%", more, text, bars)
 
 
-def _of_versions(case: Case, row: Row) -> Iterator[Value]:
-    """Yield the values of a row over versions: of bare, and of each side in a container whose version is known."""
+def _of_versions(case: Case, row: Row) -> Iterator[PlotValue]:
+    """Yield the values of a row over versions: of bare, and of a container whose version is known."""
     runtimes = case.provenance.get("runtimes") or {}
-    for which, label in (("baseline", row.baseline_label), ("subject", row.subject_label)):
-        version = (runtimes.get(which) or runtimes.get(label) or {}).get("version")
-        value = finite(getattr(row, which))
-        if value is not None and which == "baseline" and label == "bare":
-            yield Value("bare", "bare", value)
-        elif value is not None and version:
-            yield Value(case.variant, version, value)
+    baseline, subject = finite(row.baseline), finite(row.subject)
+    if baseline is not None and row.baseline_label == "bare":
+        yield PlotValue("bare", "bare", baseline)
+    version = (runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version")
+    if subject is not None and version:
+        yield PlotValue(case.variant, version, subject)
 
 
-def _in_percent(case: Case, row: Row) -> Iterator[Value]:
-    """Yield by how many percent a container's values are more than bare in the same job."""
-    if row.baseline and row.baseline_label == "bare":
-        for value in _of_versions(case, row):
-            if value.side != "bare":
-                yield replace(value, value=100 * (value.value / row.baseline - 1))
-
-
-def _medians(points: Iterable[Value]) -> list[Value]:
+def _medians(points: Iterable[PlotValue]) -> list[PlotValue]:
     """Return the median of the values of each side at each place, with the smallest and the largest one."""
     groups: dict[tuple[str, float | str], list[float]] = {}
     for value in points:
         groups.setdefault((value.side, value.at), []).append(value.value)
     return [
-        Value(side, at, statistics.median(group), min(group), max(group), note=count(len(group), "night"))
+        PlotValue(side, at, statistics.median(group), min(group), max(group), note=count(len(group), "night"))
         for (side, at), group in sorted(groups.items(), key=lambda item: variant_order(item[0][0]))
     ]

@@ -17,19 +17,15 @@ from containercheck.history.causes import ChangeCause
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
-from containercheck.report.page import cases as page_cases
 from containercheck.report.page import drawing
 from containercheck.report.page.drawing import Chart, light
-from containercheck.report.page.wording import Table, axes, finite, measured, plain, shortened, shown_count
-from containercheck.results.cases import Case
+from containercheck.report.page.wording import Table, axes, finite, plain, shortened, shown_count
 from containercheck.results.formatting import count, number
 
 #: Most nights in a plot, names of nights below it, and nights in the table of trends without a change.
 DRAWN, NAMED, LISTED = 60, 6, 5
 #: Most series of an application in that table; all are in the CSV.
 MOST_ROWS = 60
-#: Most changes of a cause that are shown at once; the others are folded below them.
-AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -63,105 +59,43 @@ class Unchanged:
     table: Table
 
 
-@dataclass(frozen=True)
-class ChangedMetric:
-    """A metric that changed.
-
-    :ivar by: the levels before and after.
-    :ivar trend: anchor of its trend; empty where the trend is not drawn.
-    """
-
-    name: str
-    by: str
-    trend: str
-
-
-@dataclass(frozen=True)
-class ChangedPlace:
-    """The metrics that changed in the same place and night.
-
-    :ivar where: application, variant, nodes and partition.
-    :ivar certainty: whether fresh rounds confirmed the change.
-    :ivar command: repeats the cases behind it; empty where the last night has none of them.
-    """
-
-    where: str
-    since: str
-    certainty: str
-    worse: bool
-    metrics: tuple[ChangedMetric, ...]
-    command: str
-
-
-@dataclass(frozen=True)
-class CauseOnPage:
-    """A cause with its changes.
-
-    :ivar alarms: whether one of the changes is confirmed and for the worse.
-    :ivar changes: those that are shown at once; ``more`` are folded.
-    """
-
-    sentence: str
-    alarms: bool
-    worse: bool
-    differences: tuple[str, ...]
-    changes: tuple[ChangedPlace, ...]
-    more: tuple[ChangedPlace, ...]
-
-
 def group(series: Series) -> Hashable:
     """Return the properties that the series of one trend share."""
     place = (series.system, series.partition, series.environ)
     return (*place, series.application, tuple(series.axes.items()), series.nodes, series.metric)
 
 
-def changed(causes: Sequence[ChangeCause], cases: Sequence[Case], trends: Sequence[Trend]) -> list[CauseOnPage]:
-    """Return the causes of changes: confirmed regressions first, then proposed ones, then improvements.
-
-    :param cases: the cases of the last night.
-    """
-    anchors = {group(series): trend.anchor for trend in trends if trend.chart for series in trend.series}
-    shown = [_cause(cause, cases, anchors) for cause in causes]
-    return sorted(shown, key=lambda cause: (not cause.alarms, not cause.worse))
+def alarms_first(causes: Iterable[ChangeCause]) -> list[ChangeCause]:
+    """Return the causes of changes: confirmed regressions first, then proposed ones, then improvements."""
+    return sorted(causes, key=lambda cause: (not is_alarm(cause), not any(change.worse for change in cause.changes)))
 
 
-def _cause(cause: ChangeCause, cases: Sequence[Case], anchors: Mapping[Hashable, str]) -> CauseOnPage:
+def is_alarm(cause: ChangeCause) -> bool:
+    """Return whether one of the changes is confirmed and for the worse."""
+    return any(change.worse and change.confirmed for change in cause.changes)
+
+
+def by_place(cause: ChangeCause) -> list[list[Change]]:
+    """Return the changes of a cause by their place and certainty, the worst first."""
     places: dict[tuple[Any, ...], list[Change]] = {}
     for change in sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size))):
-        key = (_name(change.series), change.first.night.name, change.worse, change.confirmed)
+        key = (name(change.series), change.first.night.name, change.worse, change.confirmed)
         places.setdefault(key, []).append(change)
-    changes = tuple(_changed_place(changes, cases, anchors) for changes in places.values())
-    return CauseOnPage(
-        cause.sentence,
-        any(change.worse and change.confirmed for change in cause.changes),
-        any(change.worse for change in cause.changes),
-        tuple(cause.differences),
-        changes[:AT_ONCE],
-        changes[AT_ONCE:],
-    )
+    return list(places.values())
 
 
-def _changed_place(changes: Sequence[Change], cases: Sequence[Case], anchors: Mapping[Hashable, str]) -> ChangedPlace:
-    first = changes[0]
-    keys = {key for change in changes for key in change.series.cases}
-    metrics = (
-        ChangedMetric(
-            change.series.metric, f"{_label(change.series)} {_by(change)}", anchors.get(group(change.series), "")
-        )
-        for change in changes
-    )
-    return ChangedPlace(
-        _name(first.series),
-        first.first.night.name,
-        "confirmed by a paired rerun" if first.confirmed else "proposed, and not confirmed yet",
-        first.worse,
-        tuple(metrics),
-        page_cases.command([case for case in cases if case.key in keys], cases),
-    )
-
-
-def _name(series: Series) -> str:
+def name(series: Series) -> str:
+    """Return application, variant, nodes and partition of a series."""
     return f"{series.label} {series.variant or BARE}, {_where(series)}"
+
+
+def moved(change: Change) -> str:
+    """Return the series of a change within its trend, with the levels before and after it."""
+    label, unit = _label(change.series), change.series.unit
+    if change.series.kind == OVERHEAD:
+        return f"{label} {number(change.before, 2, '+')} {unit} → {number(change.after, 2, '+')} {unit}"
+    by = f" ({number(change.size, 2, '+')} %)"
+    return f"{label} {number(change.before, 4)} {unit} → {number(change.after, 4)} {unit}{by}"
 
 
 def _label(series: Series) -> str:
@@ -173,15 +107,6 @@ def _where(series: Series) -> str:
     """Return nodes and partition of a series."""
     partition = f"{series.system}:{series.partition}" if series.system else series.partition
     return f"{count(series.nodes, 'node')}, {partition}" + (f" {series.environ}" if series.environ != "builtin" else "")
-
-
-def _by(change: Change) -> str:
-    """Return the levels before and after a change."""
-    unit = change.series.unit
-    if change.series.kind == OVERHEAD:
-        return f"{number(change.before, 2, '+')} {unit} → {number(change.after, 2, '+')} {unit}"
-    by = f" ({number(change.size, 2, '+')} %)"
-    return f"{number(change.before, 4)} {unit} → {number(change.after, 4)} {unit}{by}"
 
 
 def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequence[Night], most: int) -> list[Trend]:
@@ -203,16 +128,20 @@ def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequ
         order[key] = counts[key[:-1]]
         counts[key[:-1]] += 1
     ordered = sorted(groups, key=lambda key: (key not in changes_of, order[key], key[3]))
-    names = [f"{groups[key][0].label}, {_where(groups[key][0])}: {groups[key][0].metric}" for key in ordered]
-    repeated = collections.Counter(names)
-    drawn = []
-    for place, (key, name) in enumerate(zip(ordered, names)):
-        members = tuple(groups[key])
-        # A check may have got another axis in one of the nights.
-        title = name if repeated[name] == 1 else f"{name} ({axes(members[0].axes) or 'no axes'})"
-        trend = Trend(f"trend-{place + 1}", key[3], title, members, tuple(changes_of.get(key, ())))
-        drawn.append(replace(trend, chart=_chart(trend, nights[-DRAWN:])) if place < most else trend)
-    return drawn
+    return [
+        _trend(f"trend-{place}", groups[key], changes_of.get(key, ()), nights[-DRAWN:] if place <= most else ())
+        for place, key in enumerate(ordered, 1)
+    ]
+
+
+def _trend(anchor: str, members: Sequence[Series], changes: Sequence[Change], nights: Sequence[Night]) -> Trend:
+    """Return the trend of series, which is drawn over the nights where there are any."""
+    first = members[0]
+    # All axes are named: a check may have got another one in one of the nights.
+    label = f"{first.application} {axes(first.axes)}".strip()
+    title = f"{label}, {_where(first)}: {first.metric}"
+    trend = Trend(anchor, first.application, title, tuple(members), tuple(changes))
+    return replace(trend, chart=_chart(trend, nights)) if nights else trend
 
 
 def unchanged(all_trends: Sequence[Trend], nights: Sequence[Night]) -> list[Unchanged]:
@@ -247,12 +176,16 @@ def _by_night(series: Series) -> dict[str, Point]:
     return {point.night.name: point for point in (*series.earlier, *series.points)}
 
 
+def _cell(point: Point | None, series: Series, digits: int = 4) -> str:
+    """Return the value of a night with twice its standard error; empty without one."""
+    if point is None:
+        return ""
+    half = "" if point.error is None else f" ± {number(2 * point.error, 2)}"
+    return f"{number(point.value, digits, _sign(series))}{half}"
+
+
 def _sign(series: Series) -> str:
     return "+" if series.kind == OVERHEAD else ""
-
-
-def _cell(point: Point | None, series: Series, digits: int = 4) -> str:
-    return measured(point.value, point.error, "", digits, _sign(series)) if point else ""
 
 
 def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
@@ -275,7 +208,7 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     metric.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
     metric.axes[-1].set_xlim(-0.5, len(names) - 0.5)
     drawing.finished(metric, [f"{kind}, {unit}" for kind, unit in panels])
-    changes = [f"{_label(change.series)} {_by(change)} since {change.first.night.name}" for change in trend.changes]
+    changes = [f"{moved(change)} since {change.first.night.name}" for change in trend.changes]
     text = f"Above the overhead of each variant, below the bare value, over {count(len(names), 'night')}; bars are two "
     text += "standard errors, thick lines the levels before and after a change, dotted lines intended breaks. "
     text += f"{'; '.join(changes) or 'No change stands'}."

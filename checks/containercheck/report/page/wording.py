@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, number
+from containercheck.results.formatting import count
 
 #: Escape sequences of a terminal, such as colors.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -68,40 +68,26 @@ def name(case: Case, where: bool = False) -> str:
     return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {place(case)}" if where else "")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
-
-
-def share_of(cases: Iterable[Case], everything: Sequence[Case]) -> str:
-    """Return the shortest description of some of all cases: all, whole variants or applications, or names."""
-    chosen = list(cases)
-    if len(chosen) == len(everything):
+def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
+    """Return a short description of some of all cases: all, their variants, or their names."""
+    if len(cases) == len(everything):
         return f"all {len(everything)} cases" if len(everything) > 1 else name(everything[0])
-    applications = sorted({case.application for case in chosen})
-    variants = list(dict.fromkeys(case.variant for case in chosen))
-    # The chosen cases are a subset of those of their variants: with the same number, they are the same.
-    if len(chosen) == sum(case.variant in variants for case in everything):
+    variants = list(dict.fromkeys(case.variant for case in cases))
+    # The cases are a subset of those of their variants: with the same number, they are the same.
+    if len(cases) == sum(case.variant in variants for case in everything):
         return f"all cases: {', '.join(variants)}"
-    if len(chosen) == sum(case.application in applications for case in everything):
-        return listed(applications)
-    if len(chosen) == sum(case.application in applications and case.variant in variants for case in everything):
-        return f"{listed(applications)}: {', '.join(variants)}"
-    return listed([name(case) for case in chosen])
+    return listed(cases)
+
+
+def listed(cases: Sequence[Case]) -> str:
+    """Return the names of the first cases, and the number of the others."""
+    more = f" and {len(cases) - NAMED} more" if len(cases) > NAMED else ""
+    return ", ".join(name(case) for case in cases[:NAMED]) + more
 
 
 def axes(values: Mapping[str, str]) -> str:
     """Return the values of a check's own parameters."""
     return " ".join(f"{key}={value}" for key, value in values.items())
-
-
-def measured(value: float | None, error: float | None, unit: str, digits: int = 4, sign: str = "") -> str:
-    """Return a number with twice its standard error, where that is known."""
-    if value is None:
-        return ""
-    half = "" if error is None else f" ± {number(2 * error, 2)}"
-    return f"{number(value, digits, sign)}{half} {unit}".rstrip()
 
 
 def finite(value: float | None) -> float | None:
