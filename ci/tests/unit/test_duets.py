@@ -11,7 +11,6 @@ import pytest
 from conftest import evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Metric
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.stats.differences import side_value
 from containercheck.job.verdict import findings
 from containercheck.sides import rounds
 from containercheck.site.layout import Layout, LayoutError
@@ -112,13 +111,6 @@ def test_the_same_cancels_in_differences(disturbed, again, slower, overhead):
     ]
     (change,) = measured(rounds, WAIT).pairs["subject", "wait"].changes
     assert change == pytest.approx(overhead, abs=1e-9)
-
-
-@given(st.lists(FACTORS, min_size=1, max_size=4))
-def test_the_middle_of_equal_values_is_the_value_and_lies_between_others(values):
-    for compare in ("ratio", "difference"):
-        assert side_value(values[:1], compare) == values[0]
-        assert min(values) * (1 - 1e-12) <= side_value(values, compare) <= max(values) * (1 + 1e-12)
 
 
 def test_a_round_counts_when_both_sides_had_both_halves():
