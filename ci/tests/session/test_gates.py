@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,55 +16,6 @@ from containercheck.job.container_runtimes import RUNTIMES
 
 def reason(case):
     return case["fail_reason"] or ""
-
-
-@pytest.mark.alone
-def test_who_disturbed_a_check_is_in_its_case_and_in_the_output(session, tmp_path):
-    program = tmp_path / "other-work"
-    shutil.copy(shutil.which("bash"), program)
-    disturber = subprocess.Popen([str(program), "-c", "while :; do :; done"], start_new_session=True)
-    try:
-        result = session("-n", "Planted%variant=generic", "-S", "lasts=0.3")
-    finally:
-        disturber.kill()
-        disturber.wait()
-    assert result.status == 0, result.output
-    case = result.case("generic")
-    who = rf".*other-work \(pid {disturber.pid}\).*"
-    replaced, busy = case["notes"]
-    assert re.fullmatch(rf"3 of 9 rounds disturbed by {who} and replaced", replaced)
-    assert re.fullmatch(rf"the machine is busy: {who}\. Rounds were counted all the same: they spread more", busy)
-    assert replaced in result.output
-    assert len(case["measured"]) == 6
-
-
-#: A runtime that fails to clean up behind the third run (apptainer#2713).
-NO_INSTANCE = """{apptainer} "$@"
-status=$?
-case "$*" in *work.sh*)
-    echo >>{count}
-    [ "$(wc -l <{count})" != 3 ] || {{
-        echo 'ERROR:   container cleanup failed: no instance found with name sharens_instance_4711' >&2
-        exit 148
-    }}
-esac
-exit $status"""
-
-
-def test_a_tear_down_that_fails_after_the_run_is_told_as_that_and_how_often(session, tmp_path):
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    text = NO_INSTANCE.format(apptainer=shutil.which("apptainer"), count=tmp_path / "count")
-    write_program(programs / "apptainer", text)
-    path = f"{programs}:{os.environ['PATH']}"
-    result = session("-n", "Planted%variant=generic", "-S", "rounds=5", PATH=path)
-    assert result.status != 0
-    said = (
-        "subject: exit status 148 after the program had ended and its metrics were complete: ERROR: container cleanup "
-    )
-    said += "failed: no instance found with name sharens_instance_4711 "
-    found = re.escape(said) + r"\(1 of \d+ runs; its output: \S+-subject\)$"
-    assert re.search(r"\bround \d+, " + found, reason(result.case("generic"))), result.output
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,6 @@ def test_a_node_without_two_halves_of_the_size_is_told(tmp_path):
     assert halves.halves(1, {0, 1}, tmp_path / "nothing") == ({0}, {1})
 
 
-def test_processors_are_listed_as_linux_does():
-    for processors, text in (({0}, "0"), ({0, 1, 2, 8}, "0-2,8"), ({1, 3}, "1,3"), (set(), "")):
-        assert this_node.listed(processors) == text
-
-
 @pytest.fixture
 def duet(start_rounds, tmp_path):
     """Start the runner on two sides at the same time."""
@@ -110,23 +105,18 @@ def test_where_one_fails_the_other_is_ended_and_has_not_failed(duet, tmp_path, m
 
 
 @TWO
-def test_who_hangs_is_killed_with_all_its_children_and_nothing_of_the_other(duet, tmp_path, marker):
+def test_what_one_does_at_its_end_is_its_own(duet, tmp_path, marker):
+    """It hangs and is killed with all its children, or leaves some behind; nothing of the other is."""
     hiding = f"trap '' TERM; setsid {marker} & ({marker} &) ; wait; {marker}"
-    record = finished(duet("sleep 0.5; echo time 1", hiding, 1, 2), tmp_path)
-    assert {(run["side"], run["status"], run["timed_out"]) for run in record["runs"] if run["side"] == "baseline"} == {
-        ("baseline", 0, False)
-    }
-    assert all(run["timed_out"] for run in record["runs"] if run["side"] == "subject")
-    assert not alive(marker)
-
-
-@TWO
-def test_what_one_leaves_behind_is_its_own(duet, tmp_path, marker):
-    record = finished(duet("sleep 1; echo time 1", f"setsid {marker} & echo time 1; exit 0"), tmp_path)
-    left = {run["side"]: run["leftover_processes"] for run in record["runs"]}
-    assert left == {"baseline": [], "subject": ["sleep"]}
-    assert {run["status"] for run in record["runs"]} == {0}
-    assert not alive(marker)
+    leaving = f"setsid {marker} & echo time 1; exit 0"
+    for subject, limit, left in ((hiding, 2, None), (leaving, 10, ["sleep"])):
+        record = finished(duet("sleep 0.5; echo time 1", subject, 1, limit), tmp_path)
+        for run in record["runs"]:
+            is_subject = run["side"] == "subject"
+            assert run["timed_out"] == (is_subject and left is None)
+            assert is_subject or (run["status"], run["leftover_processes"]) == (0, [])
+            assert not is_subject or left is None or run["leftover_processes"] == left
+        assert not alive(marker)
 
 
 @TWO

@@ -174,10 +174,3 @@ def test_what_3_6_does_not_have_is_found(tmp_path, text):
     path = tmp_path / "newer.py"
     path.write_text(text)
     assert vermin(path) or newer(path)
-
-
-def test_what_3_6_has_passes(tmp_path):
-    path = tmp_path / "older.py"
-    path.write_text('from typing import List\n\n\ndef f(names: List[str]) -> str:\n    return f"{names[0]!r}"\n')
-    assert vermin(path) == ""
-    assert newer(path) == []
