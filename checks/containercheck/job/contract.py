@@ -42,7 +42,7 @@ EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 FACTS = "facts.json"
 #: File in the stage directory with the job's record of all runs, JSON; and directory with the output of the runs.
 RECORD, RUNS = "rounds.json", "rounds"
-#: Directory with a working directory for each side, where both run at the same time (job/halves.py).
+#: Directory with a working directory for each side, where both run at the same time (job/runner.py).
 DUET = "duet"
 #: Directories with what was sampled on each node during the runs, and with the trial starts of the ranks.
 WATCH, TRIALS = "watch", "trials"

@@ -20,7 +20,7 @@ from containercheck.application import references
 from containercheck.command import acceptance
 from containercheck.job import contract
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.explaining import Endings, Explaining
+from containercheck.job.explain.explanation import Endings, Explaining
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts, JobSide
 from containercheck.job.verdict import findings

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from conftest import write_commands
-from containercheck.job import contract, launch, reproducer
+from containercheck.job import contract, launch
 
 SIDES = [("baseline", "bare"), ("subject", "generic")]
 JOB = f"""#!/bin/bash
@@ -29,7 +29,7 @@ def script(tmp_path, monkeypatch):
     (stage / "input.txt").write_text("the input\n")
     write_commands(stage, baseline='echo "$GREETING"; cat input.txt', subject="{{start}} echo {{options}} image.sif")
     launch.note("subject", {"start": ["env"], "options": ["--userns", "-B/a;b"]})
-    reproducer.write(SIDES)
+    launch.write_reproducer(SIDES)
     monkeypatch.chdir(tmp_path)
     return shutil.copy(stage / contract.REPRODUCER, tmp_path)
 
@@ -65,11 +65,11 @@ def test_the_sides_are_listed_and_a_missing_stage_directory_is_told(script, tmp_
 
 def test_of_a_duet_a_side_runs_on_its_half(script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "stage")
-    assert "\ntaskset -cp 0-1 $$ >/dev/null\nenv echo" in reproducer.text_of(SIDES, tmp_path, "0-1")
+    assert "\ntaskset -cp 0-1 $$ >/dev/null\nenv echo" in launch.reproducer_text(SIDES, tmp_path, "0-1")
 
 
 def test_commands_that_are_missing_end_no_job(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path / "stage")
     write_commands(tmp_path / "stage", baseline="true")
-    reproducer.write(SIDES)
+    launch.write_reproducer(SIDES)
     assert f"there is no {contract.REPRODUCER}: " in capsys.readouterr().out

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands
 from containercheck.job import confirmation, launch, rounds, start_ranks
-from containercheck.job.conclusion import conclude_start
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.rounds import conclude_start
 from containercheck.job.runner import Runner
 from containercheck.job.verdict.builds import provenance
 from hypothesis import given
