@@ -30,7 +30,7 @@ from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.run_results import HANG, RANKS, STATUS, read_run
+from containercheck.job.outputs.reading import HANG, RANKS, STATUS, read_run
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
 from containercheck.job.stats.pairs import FAIL, PASS

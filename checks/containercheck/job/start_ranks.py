@@ -22,8 +22,8 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 from containercheck.job import container_runtimes, contract, inventory, launch, processes, texts
 from containercheck.job.explain.causes import HIDE, MPI, PLUGIN, Cause, Change
 from containercheck.job.outputs import reasons
-from containercheck.job.outputs.boilerplate import CAUSE, ERROR
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.reasons import CAUSE, ERROR
 from containercheck.job.single_run import run_once
 
 #: Seconds that the ranks have to find each other.

@@ -16,7 +16,7 @@ from containercheck.job import contract, processes, start_ranks
 from containercheck.job.container_runtimes import by_name
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.run_results import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
+from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
 from containercheck.job.verdict.builds import provenance
 from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.verdict.record import Record

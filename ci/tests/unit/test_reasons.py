@@ -14,8 +14,8 @@ import itertools
 import re
 
 import pytest
-from containercheck.job.outputs import boilerplate, reasons
-from containercheck.job.outputs.boilerplate import CAUSE, DEATH, ERROR, LIBRARY
+from containercheck.job.outputs import reasons
+from containercheck.job.outputs.reasons import CAUSE, DEATH, ERROR, LIBRARY
 from saved import OUTPUTS
 
 #: Where the programs of the table printed something; below each, files ``err`` and ``out``.
@@ -49,7 +49,7 @@ UNSEEN = {("Slurm", r"^slurmstepd\S*: error: Detected \d+ oom.kill event")}
 def test_every_row_was_seen_in_the_output_of_a_program():
     lines = itertools.chain.from_iterable(reasons._lines(text) for path in SAVED for text in printed(path))
     seen = {reasons._known_line(reasons._untagged(line)) for line in lines}
-    unseen = {(row.program, row.pattern.pattern) for row in boilerplate.ROWS if row not in seen}
+    unseen = {(row.program, row.pattern.pattern) for row in reasons.ROWS if row not in seen}
     assert unseen == UNSEEN
 
 

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 from containercheck.job.outputs import reading
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.run_results import Values, read_run
+from containercheck.job.outputs.reading import Values, read_run
 from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs
 
 #: Rounds after which remedies are no longer waited for.
