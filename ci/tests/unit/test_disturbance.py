@@ -200,29 +200,16 @@ def test_each_line_is_read_once(watched, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "{",
-        "[]",
-        "7",
-        "null",
-        '{"when": 106}',
-        '{"when": "x", "capacity": 4, "taken": {}}',
-        "\x00\x00",
-        "\udcff\udcfe",
-    ]
-    + [json.dumps({"when": 106, "capacity": 4.0, "taken": taken}) for taken in ([], {"a": None}, "abc")],
+    "line", ["", "{", "[]", '{"when": 106}', "\x00\udcff", '{"when": 106, "capacity": 4.0, "taken": {"a": null}}']
 )
 def test_a_bad_line_of_another_nodes_watch_ends_nothing(watched, tmp_path, line):
     watched("node2", (105, {"stress (pid 9)": 100.0}))
     with (tmp_path / "watch" / "node2.lines").open("ab") as lines:
         lines.write(line.encode(errors="surrogateescape") + b"\n")
         lines.write(json.dumps({"when": 107, "capacity": 400.0, "taken": {}}).encode() + b"\n")
-    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node2: 12 %"]
     # Nor does one that cannot be read at all.
     (tmp_path / "watch" / "node3.lines").mkdir()
-    assert disturbance.on_other_nodes(110, 120).disturbers == []
+    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node2: 12 %"]
 
 
 def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, tmp_path):

@@ -156,17 +156,10 @@ def test_what_runs_on_nodes_imports_the_standard_library_only():
     "text",
     [
         "if (size := len([])):\n    pass\n",
-        "from __future__ import annotations\n",
         "import dataclasses\n",
-        "import subprocess\nsubprocess.run([], capture_output=True)\n",
         "import subprocess\nsubprocess.run([], text=True)\n",
-        "import functools\nfunctools.cache(print)\n",
-        "import shlex\nshlex.join([])\n",
         "def f(names: list[str]):\n    pass\n",
-        "def f() -> dict[str, int]:\n    pass\n",
         "def f(path):\n    path.unlink(missing_ok=True)\n",
-        "def f(text):\n    return text.removeprefix('a')\n",
-        "def f(name: str | None):\n    pass\n",
         "def f() -> str | None:\n    pass\n",
     ],
 )
