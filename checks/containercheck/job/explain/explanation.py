@@ -8,11 +8,11 @@ from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, MPI, SET,
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
-from containercheck.job.formatting import number
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import FAIL, PASS
+from containercheck.job.texts import number
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices", "change")

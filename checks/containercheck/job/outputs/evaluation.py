@@ -18,7 +18,7 @@ from containercheck.job.outputs.experiments import Experiments, Remedy
 from containercheck.job.outputs.facts import Facts, JobSide
 from containercheck.job.outputs.reading import DIFFER, Problem, Values
 from containercheck.job.stats import pairs as paired
-from containercheck.job.stats.differences import side_value
+from containercheck.job.stats.boundaries import side_value
 from containercheck.job.stats.pairs import Pairs
 
 #: Number of problems of one kind that ends a check: node-hours are not spent on proving it a third time.

@@ -7,9 +7,9 @@ import math
 import statistics
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
-from containercheck.job.formatting import number
 from containercheck.job.stats.forecasts import CLOSE, FASTER, SLOWER
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Pairs
+from containercheck.job.texts import number
 
 #: Verdict on emulated processors, where nothing is judged.
 EMULATED = "emulated"

@@ -14,8 +14,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, 
 
 from containercheck.job import contract
 from containercheck.job.container_runtimes import RUNTIMES
-from containercheck.job.formatting import cores_of, size
 from containercheck.job.outputs.facts import JobSide
+from containercheck.job.texts import cores_of, size
 
 #: A run of the record.
 Run = Dict[str, Any]
