@@ -33,8 +33,8 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.runner import HalvesError, Runner
 from containercheck.job.single_run import prepare, remove
 from containercheck.job.verdict import builds as builds_of
+from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.job.verdict.findings import Findings
-from containercheck.job.verdict.outcome import JobOutcome
 
 #: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
 #: what disturbs every round disturbs both sides. It costs certainty, and favours none.

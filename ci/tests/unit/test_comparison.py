@@ -16,8 +16,15 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import Pairs, Prior
 from containercheck.job.verdict import builds as builds_of
-from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Comparison, Confirmed
-from containercheck.job.verdict.outcome import JobOutcome, failure_lines
+from containercheck.job.verdict.comparison import (
+    CONFIRMED,
+    REFUTED,
+    UNCONFIRMED,
+    Comparison,
+    Confirmed,
+    JobOutcome,
+    failure_lines,
+)
 from containercheck.results.row import Row
 from containercheck.sides.sides import Program, Side
 

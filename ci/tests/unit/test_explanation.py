@@ -16,8 +16,6 @@ from containercheck.job.explain import causes, explanation, rules, use_rules
 from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
 from containercheck.job.explain.observations import Observation, Use, pairs_of
 from containercheck.job.outputs.facts import Facts
-from hypothesis import given
-from hypothesis import strategies as st
 
 USED = (Use(), Use())
 SPEED = Metric("speed", r"^speed (\S+)", "x", measures=("computing",))
@@ -624,56 +622,13 @@ def test_what_is_wrong_is_said_once_with_the_sides_and_nodes(change, said):
         assert remark.startswith(f"{start}: {said}")
 
 
-LIMITS, DEVICES = ([name for name, _ in causes.rules_of(kind)] for kind in ("limit", "device"))
-TEXTS = st.sampled_from(["", "0", "1", "none", "unlimited", "1048576", "0-3", "hidden:1", "libc 2.31", "musl", "sync"])
-NUMBERS = st.integers(0, 1 << 40)
-NAMES = st.sampled_from(
-    [
-        *("UCX_TLS", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "OMPI_MCA_btl", "TMPDIR", "HOME"),
-        *("Max open files", "Cpus_allowed_list", "Mems_allowed_list", "Seccomp", "THP_enabled", *LIMITS),
-        *("processors", "memory", "processes", "/", "/tmp", "/dev/shm", "/etc/openmpi/openmpi-mca-params.conf btl"),
-    ]
-)
-PATHS = st.sampled_from(
-    [*DEVICES, "/l/libmpi.so.40", "/l/libmpich.so.12", "/l/libblas.so", "/l/libopenblas.so", "/l/libucp.so"]
-)
-FIELDS = {
-    "space": st.dictionaries(NAMES, st.tuples(NUMBERS, NUMBERS)),
-    "mounts": st.dictionaries(NAMES, st.sampled_from([("fuse.squashfuse", "squashfuse", "ro"), ("ext4", "v", "sync")])),
-    "status": st.fixed_dictionaries({"Cpus_allowed_list": st.sampled_from(["0", "0-3"])}),
-    "cgroup_limits": st.dictionaries(NAMES, st.floats(0, 1e12)),
-    "devices": st.lists(PATHS),
-    "priority": st.sampled_from([(), (0, 0), (19, 3), (0, 5)]),
-    "nodes": st.just({}),
-}
-
-
-def values(name, kind):
-    """Return a strategy for a field of what a side saw or used."""
-    if name in FIELDS:
-        return FIELDS[name]
-    for word, strategy in (("Mapping", st.dictionaries(NAMES, TEXTS)), ("FrozenSet", st.frozensets(PATHS))):
-        if word in kind:
-            return strategy
-    if "float]" in kind:
-        return st.one_of(st.just(()), st.tuples(NUMBERS, NUMBERS, NUMBERS))
-    return {"str": TEXTS, "int": NUMBERS, "float": st.floats(0, 1e12)}.get(kind, st.lists(NAMES))
-
-
-def spelt(kind):
-    """Return the name of a field's type, in the words of typing."""
-    return getattr(kind, "__name__", "") if kind in (str, int, float) else str(kind)
-
-
-def any_of(kind):
-    """Return a strategy for all that a side may have seen, or used."""
-    return st.builds(kind, **{name: values(name, spelt(of)) for name, of in kind.__annotations__.items()})
-
-
-@given(any_of(Observation), any_of(Use))
-def test_between_equal_sides_no_rule_finds_a_cause(seen, used):
-    assert [cause.sentence for rule in rules.RULES_OF_SIGHT for cause in rule(seen, seen)] == []
-    assert [cause.sentence for rule in use_rules.RULES_OF_USE for cause in rule(used, used)] == []
+def test_between_equal_sides_no_rule_finds_a_cause():
+    for facts, *_ in SEEN:
+        seen = with_variables(UCX_TLS="tcp")._replace(settings=settings("btl"), **facts)
+        assert [cause.sentence for rule in rules.RULES_OF_SIGHT for cause in rule(seen, seen)] == []
+    for facts, *_ in OF_RUNS:
+        used = BUSY._replace(**facts)
+        assert [cause.sentence for rule in use_rules.RULES_OF_USE for cause in rule(used, used)] == []
 
 
 def test_each_rule_of_the_table_is_complete_and_has_its_comparison():

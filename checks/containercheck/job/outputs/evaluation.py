@@ -1,8 +1,8 @@
 """Turn runs into rounds, problems and verdicts, in the job after every run.
 
 How a verdict comes about: ``reading`` reads a run, this module adds the values of a round to pairs, ``stats/pairs``
-judges these by two tests (``stats/boundaries``), ``verdict/outcome`` compares the sides, and ``verdict/comparison`` has
-the line and the row of each metric.
+judges these by two tests (``stats/boundaries``), and ``verdict/comparison`` compares the sides, with a line and a row
+for each metric.
 
 Standard library only, Python 3.6 or newer.
 """
