@@ -159,8 +159,12 @@ class Confirmation:
         runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
         endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
         endings.update({name: Endings.of(self._ended_well[name]) for name in self._not_started})
-        ended = [each for each in self.tried if each.remedy.name in self._ended_well]
-        causes = self._explaining.explain_end(endings, ended, [self._result_of(each.remedy.name) for each in ended])
+        ended = [
+            each._replace(result=self._result_of(each.remedy.name))
+            for each in self.tried
+            if each.remedy.name in self._ended_well
+        ]
+        causes = self._explaining.explain_end(endings, ended)
         slow, line = self._explain_slowness()
         return [*causes, *slow], line
 
@@ -174,12 +178,11 @@ class Confirmation:
         known = {result["name"]: result for result in (self._fresh.experiments.results() if self._fresh else ())}
         # What was tried for a failure that is none is no story.
         kept = [
-            each
+            each._replace(result=known[each.remedy.name])
             for each in self.tried
             if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
         ]
-        shown = [known[each.remedy.name] for each in kept]
-        return self._explaining.explain_slowness(self._evaluation, standing, kept, shown)
+        return self._explaining.explain_slowness(self._evaluation, standing, kept)
 
     def _counts(self, place: Place) -> Tuple[int, int]:
         pairs = self._evaluation.pairs[place]

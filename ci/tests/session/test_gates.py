@@ -34,7 +34,10 @@ def test_a_mistake_in_the_sites_extras_stops_the_session_with_one_line(session, 
     assert "PASSED" not in result.output
 
 
-def test_missing_runtime_skips_with_the_reason(session, tmp_path):
+def test_a_missing_runtime_skips_with_the_reason_and_numpy_is_not_needed(session, tmp_path):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys; sys.modules['numpy'] = None\n")
     programs = tmp_path / "bin"
     programs.mkdir()
     for directory in ("/usr/local/bin", "/usr/bin", "/bin"):
@@ -44,7 +47,8 @@ def test_missing_runtime_skips_with_the_reason(session, tmp_path):
             taken = os.path.lexists(link)
             if program.name not in {runtime.command for runtime in RUNTIMES} and not taken:
                 link.symlink_to(program)
-    result = session("-n", "^Planted", "-S", "rounds=1", PATH=str(programs))
+    path = f"{hidden}:{REPOSITORY / 'checks'}"
+    result = session("-n", "^Planted", "-S", "rounds=1", PATH=str(programs), PYTHONPATH=path)
     assert result.case("bare")["result"] == "pass"
     assert "no container runtime: none of apptainer" in result.case("generic")["skip_reason"]
 
@@ -58,14 +62,6 @@ def test_a_reframe_that_is_too_old_stops_the_session_with_one_line(session, tmp_
     assert "ReFrame 4.9.1 is too old" in result.output
     assert "PASSED" not in result.output
     assert "Traceback" not in result.output
-
-
-def test_numpy_is_not_needed(session, tmp_path):
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    (hidden / "sitecustomize.py").write_text("import sys; sys.modules['numpy'] = None\n")
-    result = session("-n", "Planted%variant=bare", PYTHONPATH=f"{hidden}:{REPOSITORY / 'checks'}")
-    assert result.case("bare")["result"] == "pass", result.output
 
 
 @pytest.fixture
@@ -96,11 +92,14 @@ def ci_run(clone, *arguments):
     )
 
 
-def test_ci_run_ends_with_the_table(clone):
+def test_ci_run_ends_with_the_table_and_fails_when_nothing_matches(clone):
     result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--table")
     assert result.returncode == 0, result.stdout
     assert "application  variant  nodes  metric" in result.stdout
     assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]
+    result = ci_run(clone, "-n", "NoSuchCheck")
+    assert result.returncode != 0
+    assert "no check was run" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -115,12 +114,6 @@ def test_ci_run_fails_when_a_check_file_does_not_load(clone, line, said):
     result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1")
     assert result.returncode != 0
     assert said in result.stdout
-
-
-def test_ci_run_fails_when_nothing_matches(clone):
-    result = ci_run(clone, "-n", "NoSuchCheck")
-    assert result.returncode != 0
-    assert "no check was run" in result.stdout
 
 
 #: A runtime whose ranks all run on the first core, as a second binding in a job script has them. Where they give way to

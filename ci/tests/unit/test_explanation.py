@@ -536,7 +536,7 @@ def test_a_cause_is_stored_with_its_remedy_and_its_result_and_none_is_twice():
     assert entry["experiment"] == {"kind": "unset", "value": "OPENBLAS_CORETYPE"}
     both = found(with_variables(OPENBLAS_CORETYPE="Prescott", MALLOC_ARENA_MAX="1"), TIME)
     first = explanation.stored(both)
-    again = explanation.stored(both, first[:1], [{"name": "remedy1"}])
+    again = explanation.stored(both, [{**first[0], "result": {"name": "remedy1"}}])
     assert [entry["about"] for entry in again] == [entry["about"] for entry in first]
     assert [("result" in entry) for entry in again] == [True, False]
 

@@ -118,18 +118,13 @@ def _explains(cause: Cause, metric: Any, ranks: int) -> bool:
     return bool({*cause.kinds} & {*metric.measures})
 
 
-def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), results: Sequence[Mapping[str, Any]] = ()):
-    """Return causes as the report has them, with the result of their experiment where they were tried.
+def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = ()) -> List[Dict[str, Any]]:
+    """Return causes as the report has them, those first whose remedies ran; each once.
 
-    :param tried: the causes whose remedies ran, in the order of ``results``.
-    :param results: see ``Experiments.results``; and whether each remedy ``took_effect``.
+    :param tried: entries of the causes whose remedies ran, with the ``result``.
     """
-    entries = [entry(cause) for cause in found]
-    known = [*tried, *(each for each in entries if not any(_same(each, other) for other in tried))]
-    outcomes = dict(enumerate(results))
-    return [
-        {**cause, "result": outcomes[place]} if place in outcomes else dict(cause) for place, cause in enumerate(known)
-    ]
+    others = (entry(cause) for cause in found)
+    return [*map(dict, tried), *(each for each in others if not any(_same(each, other) for other in tried))]
 
 
 def entry(cause: Cause) -> Dict[str, Any]:
@@ -363,10 +358,11 @@ Slowing = Tuple[Cause, str, Dict[str, float]]
 
 
 class Tried(NamedTuple):
-    """A cause whose remedy ran beside the others, and that remedy."""
+    """A cause whose remedy ran beside the others, that remedy, and its result as the record has it."""
 
     cause: Cause
     remedy: Remedy
+    result: Mapping[str, Any] = {}
 
 
 class Endings(NamedTuple):
@@ -407,16 +403,12 @@ class Explaining:
         return [each for turn in itertools.zip_longest(*by_pair) for each in turn if each]
 
     def explain_slowness(
-        self,
-        evaluation: Evaluation,
-        failed: Collection[Tuple[str, str]],
-        tried: Sequence[Tried],
-        results: Sequence[Mapping[str, Any]],
+        self, evaluation: Evaluation, failed: Collection[Tuple[str, str]], tried: Sequence[Tried]
     ) -> Tuple[List[Dict[str, Any]], str]:
         """Return what can explain the metrics that failed, and where the time of the worst went, in a line.
 
         :param failed: side and metric of those that failed.
-        :param tried: causes whose remedies ran, in the order of ``results`` (``Experiments.results``).
+        :param tried: causes whose remedies ran, with their results.
         """
         found: List[Cause] = []
         line, most = "", 0.0
@@ -428,7 +420,7 @@ class Explaining:
                 uses = pair.seen(Path(), self._runs)[2]
                 line = time_line(*uses, self._facts.cores, most)
                 line = line if pair.is_only or not line else f"{pair.subject.label}: {line}"
-        return self._stored(found, tried, results), line
+        return self._stored(found, tried), line
 
     def ending(self, name: str) -> List[Cause]:
         """Return the causes that can end or hang runs of a container, the likeliest first."""
@@ -439,9 +431,7 @@ class Explaining:
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
 
-    def explain_end(
-        self, endings: Mapping[str, Endings], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]
-    ) -> List[Dict[str, Any]]:
+    def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return why runs of containers may have ended or hung, where those that they are compared with did not.
 
         :param endings: of each side with runs that ended badly or hung.
@@ -449,7 +439,7 @@ class Explaining:
         """
         pairs = [pair for pair in self._pairs if pair.subject.name in endings and pair.baseline.name not in endings]
         found = [cause for pair in pairs for cause in pair.named(self.ending(pair.subject.name))]
-        entries = self._stored(found, tried, results)
+        entries = self._stored(found, tried)
         if len(pairs) != 1:
             # Of several it is not known which one was mended.
             return entries
@@ -477,14 +467,12 @@ class Explaining:
         """Return by how many percent longer the container takes: 100 for half the rate."""
         return worse if self._metrics[metric].better == "lower" else 100 * worse / max(1e-9, 100 - worse)
 
-    def _stored(
-        self, found: Sequence[Cause], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]
-    ) -> List[Dict[str, Any]]:
-        baselines = {pair.subject.name: pair.baseline.name for pair in self._pairs}
-        named = {pair.subject.name: pair.named for pair in self._pairs}
-        shown = []
-        for (cause, remedy), result in zip(tried, results):
-            seen = of_pair(Path(), self._runs, (baselines[remedy.of], remedy.name))
-            shown.append({**result, "took_effect": took_effect(entry(cause), *seen)})
-        entries = [entry(named[remedy.of]([cause])[0]) for cause, remedy in tried]
-        return stored(found, entries, shown)
+    def _stored(self, found: Sequence[Cause], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
+        pairs = {pair.subject.name: pair for pair in self._pairs}
+        entries = []
+        for cause, remedy, result in tried:
+            pair = pairs[remedy.of]
+            seen = of_pair(Path(), self._runs, (pair.baseline.name, remedy.name))
+            shown = {**result, "took_effect": took_effect(entry(cause), *seen)}
+            entries.append({**entry(pair.named([cause])[0]), "result": shown})
+        return stored(found, entries)
