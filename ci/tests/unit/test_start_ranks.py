@@ -137,21 +137,16 @@ def test_an_image_without_the_program_is_not_tried_and_that_is_said(start):
     assert "not tried before the rounds" in start("exit 1", lookup="exit 127")[0]
 
 
+NO_IMAGE = "echo 'FATAL: could not open image.sif' >&2\nexit 255\n"
+NO_START = "the ranks cannot be started in the container (Open MPI 5.0.7): FATAL: could not open"
+BY_SLURM = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks"
+
+
 @pytest.mark.parametrize(
     ("plain", "facts", "host", "reason"),
     [
-        (
-            "echo 'FATAL: could not open image.sif' >&2\nexit 255\n",
-            {},
-            {},
-            "the ranks cannot be started in the container (Open MPI 5.0.7): FATAL: could not open",
-        ),
-        (
-            NO_SERVER,
-            {"nodes": 2},
-            NO_PMIX,
-            "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2",
-        ),
+        (NO_IMAGE, {}, {}, NO_START),
+        (NO_SERVER, {"nodes": 2}, NO_PMIX, BY_SLURM),
         (ENDED, OWN, {}, f"{start_ranks.OWN_NETWORK.label}: none came through"),
     ],
 )
