@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from containercheck.job.confirmation import FEWEST
-from containercheck.job.stats import differences
+from containercheck.job.stats import boundaries
 from simulation import BOUND, DEFAULT, HORIZON, NOISES, checks, counted, judge, normal
 
 #: Standard deviations of the difference of two runs, in log scale.
@@ -140,7 +140,7 @@ def refuted(fresh, rounds, spread):
     :param spread: the known spread.
     """
     judged = judge(fresh, 1, known=spread)
-    centres = np.array([differences.centre(list(each[:count])) for each, count in zip(fresh.T, rounds)])
+    centres = np.array([boundaries.centre(list(each[:count])) for each, count in zip(fresh.T, rounds)])
     is_within = (rounds >= FEWEST) & (centres <= BOUND) if len(centres) else np.zeros(0, dtype=bool)
     return np.where((judged.after <= rounds) & (judged.verdict != 0), judged.verdict > 0, is_within)
 
@@ -229,7 +229,7 @@ def real(directory, number, seed):
         for name, seen in real_pairs(path):
             draw = np.random.default_rng(seed)
             noise = draw.choice(seen, (HORIZON, number)) * draw.choice([-1.0, 1.0], (HORIZON, number))
-            spread = differences.spread(list(seen))
+            spread = boundaries.spread(list(seen))
             for rule, known in PRIORS.items():
                 checked = checks(judge(noise, 1, True, known=known(spread)), 1, noise, known(spread))
                 slow = [shown(slowdown_found(noise[:rounds], 1, known(spread)), 7) for rounds in (3, 8, 40)]

@@ -9,8 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 from containercheck.job.stats import boundaries, forecasts
-from containercheck.job.stats.boundaries import HORIZON, PRIOR_DEGREES, rank_boundary, t_boundary
-from containercheck.job.stats.differences import ROUNDING
+from containercheck.job.stats.boundaries import HORIZON, PRIOR_DEGREES, ROUNDING, rank_boundary, t_boundary
 from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from conftest import BARE, GENERIC, facts_of, run_of
 from containercheck import Metric
 from containercheck.job import confirmation, rounds, runner
-from containercheck.job.conclusion import conclude
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.rounds import conclude
 
 TIME = Metric("time", r"^time (\S+)", "s", better="lower")
 #: Somebody else, as a run's record names it.

@@ -198,7 +198,7 @@ class ApplicationFacts(rfm.RegressionTest):
     notes = variable(typ.List[str], value=[], loggable=True)
     #: The metrics of each round, by side; also for a later session that goes on from here.
     measured = variable(typ.List[dict], value=[], loggable=True)
-    #: Path of the script that repeats a single run of a side (job/reproducer.py); empty without rounds.
+    #: Path of the script that repeats a single run of a side (job/launch.py); empty without rounds.
     reproducer = variable(str, value="", loggable=True)
     #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_rounds.py). For a later
     #: session.

@@ -21,7 +21,6 @@ PROGRAMS = {
     "containers": "processes:remove_containers_here",
     "place": "runtime_start:make_place",
     "neighbours": "neighbours",
-    "surroundings": "container_view",
     "observe": "observation",
     "inventory": "inventory",
     "image": "build.image_build",

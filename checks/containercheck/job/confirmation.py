@@ -25,12 +25,12 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 from containercheck.job import contract, observation, processes, start_ranks
 from containercheck.job.build import file_trees
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
-from containercheck.job.explaining import Endings, Explaining, Tried
+from containercheck.job.explain.explanation import Endings, Explaining, Tried
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.run_results import HANG, RANKS, STATUS
+from containercheck.job.outputs.reading import HANG, RANKS, STATUS, read_run
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
 from containercheck.job.stats.pairs import FAIL, PASS
@@ -74,8 +74,9 @@ class Confirmation:
         """Nothing is run yet."""
         self._arguments, self._facts, self._runner, self._rounds = arguments, facts, runner, rounds
         self._not_started = not_started
-        # By side and remedy, whether its ranks came up in each of their starts, and the seconds of the last one.
-        self._starts: Dict[str, List[bool]] = {name: [False] for name in not_started}
+        # Whether each start of a side's ranks ended well, and each run or start of a remedy for what ends or hangs.
+        self._ended_well: Dict[str, List[bool]] = {name: [False] for name in not_started}
+        self._why_failed: Dict[str, str] = {}
         self._seconds_of_start = {name: error.seconds for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
@@ -126,7 +127,7 @@ class Confirmation:
     def notes(self) -> List[str]:
         """What was wrong with fresh runs of the sides, and which starts of ranks fail by chance; a line each."""
         problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
-        chance = [name for name, came_up in self._starts.items() if name in self._not_started and any(came_up)]
+        chance = [name for name in self._not_started if any(self._ended_well[name])]
         labels = [side.label for side in self._facts.sides if side.name in chance]
         return [
             *(f"while this was confirmed, {problem}" for problem in problems),
@@ -157,28 +158,31 @@ class Confirmation:
         badly = collections.Counter(side for side, _ in self._bad_runs())
         runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
         endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
-        endings.update({name: Endings.of(self._starts[name]) for name in self._not_started})
-        known = {result["name"]: result for result in self._evaluation.experiments.results()}
-        for name, came_up in self._starts.items():
-            failed = "" if all(came_up) else "its ranks did not start"
-            known[name] = {"name": name, "failed": failed, "ended_well": sum(came_up), "metrics": {}}
-        ended = [each for each in self.tried if each.remedy.name in known]
-        shown = [known[each.remedy.name] for each in ended]
-        causes = self._explaining.explain_end(endings, ended, shown)
+        endings.update({name: Endings.of(self._ended_well[name]) for name in self._not_started})
+        ended = [
+            each._replace(result=self._result_of(each.remedy.name))
+            for each in self.tried
+            if each.remedy.name in self._ended_well
+        ]
+        causes = self._explaining.explain_end(endings, ended)
         slow, line = self._explain_slowness()
         return [*causes, *slow], line
+
+    def _result_of(self, name: str) -> Dict[str, Any]:
+        """Return how a remedy for what ends or hangs ended, as the record has it."""
+        well, failed = self._ended_well[name], self._why_failed.get(name, "")
+        return {"name": name, "failed": failed, "ended_well": sum(well), "metrics": {}}
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
         standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
         known = {result["name"]: result for result in (self._fresh.experiments.results() if self._fresh else ())}
         # What was tried for a failure that is none is no story.
         kept = [
-            each
+            each._replace(result=known[each.remedy.name])
             for each in self.tried
             if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
         ]
-        shown = [known[each.remedy.name] for each in kept]
-        return self._explaining.explain_slowness(self._evaluation, standing, kept, shown)
+        return self._explaining.explain_slowness(self._evaluation, standing, kept)
 
     def _counts(self, place: Place) -> Tuple[int, int]:
         pairs = self._evaluation.pairs[place]
@@ -275,7 +279,7 @@ class Confirmation:
 
     def _limit(self, name: str) -> float:
         """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
-        of = {each.remedy.name: each.remedy.of for each in self.tried}.get(name)
+        of = self._repeats.get(name)
         if of is None:
             return self._runner.limit(name)
         longest = max(LEAST_LIMIT, SLOWEST * self._runner.took.get(of, math.inf))
@@ -317,34 +321,47 @@ class Confirmation:
             remedy = self._add_remedy(cause, name, {})
             if not remedy:
                 continue
-            self._evaluation.experiments.begin(remedy)
             self._number += 1
             names = [remedy.name, name]
             self._runner.coin.shuffle(names)
             well = {each: ends_well(each) for each in names}
-            count = int(well[remedy.name])
-            while 0 < count < ENDING_WELL and self._has_time(remedy.name):
+            ended_well = self._ended_well[remedy.name]
+            while all(ended_well) and len(ended_well) < ENDING_WELL and self._has_time(remedy.name):
                 self._number += 1
-                count = count + 1 if ends_well(remedy.name) else 0
+                ends_well(remedy.name)
             # What ends well without it ends badly by chance, and nothing can be proven.
-            if well[name] or count == ENDING_WELL:
+            if well[name] or sum(ended_well) == ENDING_WELL:
                 return
 
     def _ends_well(self, name: str) -> bool:
-        """Run a side once; return whether it ended well, with right answers."""
-        evaluation = self._evaluation
-        problems = len(evaluation.problems)
-        evaluation.add(self._runner.run(self._number, name, self._limit(name)))
-        evaluation.end_round(False)
-        return len(evaluation.problems) == problems and name not in evaluation.experiments.failed
+        """Run a side, or a remedy, once; return whether it ended well, with right answers."""
+        run = self._runner.run(self._number, name, self._limit(name))
+        if name in self._repeats:
+            problems = read_run(run, self._facts, Path(), self._repeats[name]).problems
+            return self._noted(name, not problems, problems[0].text if problems else "")
+        before = len(self._evaluation.problems)
+        self._evaluation.add(run)
+        self._evaluation.end_round(False)
+        return len(self._evaluation.problems) == before
 
     def _starts_well(self, name: str) -> bool:
-        """Start the ranks of a side once; return whether they came up as one job."""
+        """Start the ranks of a side, or of a remedy, once; return whether they came up as one job."""
         began = time.monotonic()
         came_up = start_ranks.RankStart(name).comes_up()
         self._seconds_of_start[name] = time.monotonic() - began
-        self._starts.setdefault(name, []).append(came_up)
-        return came_up
+        return self._noted(name, came_up, "" if came_up else "its ranks did not start")
+
+    def _noted(self, name: str, is_well: bool, failed: str) -> bool:
+        """Keep how a run or a start ended, and return whether that was well."""
+        self._ended_well.setdefault(name, []).append(is_well)
+        if failed:
+            self._why_failed[name] = failed
+        return is_well
+
+    @property
+    def _repeats(self) -> Dict[str, str]:
+        """The side that each remedy repeats with one change."""
+        return {each.remedy.name: each.remedy.of for each in self.tried}
 
     def _has_time(self, name: str) -> bool:
         """Tell whether there is time for another run, or start, of a side."""

@@ -224,7 +224,7 @@ class Runtime(NamedTuple):
     Its settings: ``configuration`` are the words that print the path of its configuration file, and ``settings`` how
     the names of its variables begin.
 
-    What it prints when a run fails (job/outputs/boilerplate.py): ``follow_ups`` because another process failed,
+    What it prints when a run fails (job/outputs/reasons.py): ``follow_ups`` because another process failed,
     ``causes``, and ``noise``.
     """
 

@@ -42,7 +42,7 @@ EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 FACTS = "facts.json"
 #: File in the stage directory with the job's record of all runs, JSON; and directory with the output of the runs.
 RECORD, RUNS = "rounds.json", "rounds"
-#: Directory with a working directory for each side, where both run at the same time (job/halves.py).
+#: Directory with a working directory for each side, where both run at the same time (job/runner.py).
 DUET = "duet"
 #: Directories with what was sampled on each node during the runs, and with the trial starts of the ranks.
 WATCH, TRIALS = "watch", "trials"
@@ -78,7 +78,7 @@ COMMANDS = "commands.json"
 RUN_SIDE, RUN_INSIDE, START_RANKS, START_INSIDE = "run", "run-inside", "ranks", "ranks-inside"
 LOOK_UP, OBSERVE_SIDE = "look-up", "observe"
 #: And of the commands of its preparation: the image is unpacked, its mount points are made, a program is looked for,
-#: the loader is asked about the host's MPI, and the surroundings are printed.
+#: the loader is asked about the host's MPI, and one process in the container, without a launcher, prints what it sees.
 UNPACK, MOUNT_POINTS, REQUIRE, PREFLIGHT, SURROUNDINGS = (
     "unpack",
     "mount-points",
@@ -152,7 +152,7 @@ def image_name_file(link):
 
 
 def surroundings_file(side):
-    """Return the name of the file with variables, mounts and limits as seen in a side's container."""
+    """Return the name of the file with what a process in a side's container saw without a launcher. JSON."""
     return f"{side}.surroundings"
 
 

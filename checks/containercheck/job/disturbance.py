@@ -132,11 +132,6 @@ def taken_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]
     return taken
 
 
-def named_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]:
-    """Return the ticks of each process by its name, whoever owns it: for the job's own log only."""
-    return {_title(pid, after): ticks for pid, ticks in _ticks_between(before, after, ours).items()}
-
-
 def _title(pid: int, after: Look) -> str:
     """Return name and number of a process, without the characters that separate several of them in a text."""
     return "{} (pid {})".format(re.sub("[:;]", "_", texts.printable(after.usage[pid].name)), pid)
@@ -189,7 +184,8 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
     ours = ancestors() | processes.DAEMONS
     causes = verdict(taken_between(before, after, ours), capacity(before, after))
     if causes and log:
-        named = verdict(named_between(before, after, ours), capacity(before, after))
+        by_name = {_title(pid, after): ticks for pid, ticks in _ticks_between(before, after, ours).items()}
+        named = verdict(by_name, capacity(before, after))
         print(f"disturbed by {named or causes}", flush=True)
     return causes
 

@@ -14,9 +14,9 @@ import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence, Tuple
 
-from containercheck.job import contract
+from containercheck.job import contract, variables
 from containercheck.job.explain import causes
 
 #: Slots: words before the container runtime; its options on this node; those of the host's MPI; those of a remedy;
@@ -45,6 +45,25 @@ _ULIMITS = {
     "Max cpu time": (("t",), 1),
     "Max open files": (("n",), 1),
 }
+
+#: Repeats a single run of a side outside the job. It has the environment of the job's script, and each side's script as
+#: the job ran it. Image and input stay where the job had them: ReFrame removes the stage directory after a pass, unless
+#: it has the option ``--keep-stage-files``.
+_REPRODUCER = """{head}
+# Repeats one run of a side, as the job in {stage} had it on {node}; on a cluster, in an allocation like its own:
+#   bash {name} SIDE     SIDE is {sides}
+cd {stage} || {{
+    echo "{name}: image and input lay there, and it is gone: run the check again with --keep-stage-files" >&2
+    exit 1
+}}
+case ${{1:-}} in
+{runs}
+*)
+    echo "usage: bash {name} SIDE: SIDE is {sides}" >&2
+    exit 2
+    ;;
+esac
+"""
 
 
 def content_of(file: str) -> str:
@@ -172,6 +191,36 @@ def limited(name: str, value: str) -> List[str]:
     amount = value if not value.isdigit() else str(int(value) // unit)
     setting = " || ".join(f'ulimit -S -{option} "$0"' for option in options)
     return ["sh", "-c", f'{{ {setting}; }} && exec "$@"', amount]
+
+
+def write_reproducer(sides: Sequence[Tuple[str, str]], processors: str = "") -> None:
+    """Write the script that repeats a run of a side; print a line if that fails, as the rounds go on.
+
+    Only its owner may read it, like the job's script: the site's file may set secrets.
+
+    :param sides: name and label of each.
+    :param processors: those of a side's half of the node, as Linux lists them; empty for all.
+    """
+    try:
+        variables.write_private(Path(contract.REPRODUCER), reproducer_text(sides, Path.cwd(), processors))
+    except (OSError, ValueError, KeyError) as error:
+        print(f"there is no {contract.REPRODUCER}: {error}", flush=True)
+
+
+def reproducer_text(sides: Sequence[Tuple[str, str]], stage: Path, processors: str = "") -> str:
+    """Return the script that repeats a run of a side; the parameters are those of :func:`write_reproducer`."""
+    confined = [f"taskset -cp {processors} $$ >/dev/null"] if processors else []
+    runs = ["\n".join([f"{name})", *confined, Launch(name).run, ";;"]) for name, _ in sides]
+    # The job's script up to the rounds, without what it removes in the end.
+    lines = Path(contract.JOB).read_text().partition(contract.RUNS_FOLLOW)[0].splitlines()
+    return _REPRODUCER.format(
+        head="\n".join(line for line in lines if not line.startswith("trap ")),
+        stage=shlex.quote(str(stage)),
+        node=os.uname().nodename,
+        name=contract.REPRODUCER,
+        sides=" or ".join(name if name == label else f"{name} ({label})" for name, label in sides),
+        runs="\n".join(runs),
+    )
 
 
 def _read(path: Path) -> Dict[str, Any]:

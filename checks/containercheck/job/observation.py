@@ -1,13 +1,17 @@
 """Record what a side sees, from inside and once before the rounds (standard library only, Python 3.6 or newer).
 
     python3 checks/containercheck observe --ranks 4 subject
+    python3 checks/containercheck observe --alone subject
 
-runs the side's command for that (launch.py): its launcher, its container, and in it ``observe.sh``, a script for any
-POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
+The first runs the side's command for that (launch.py): its launcher, its container, and in it ``observe.sh``, a script
+for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
 they allow, network interfaces, devices, instructions, settings of the kernel and the C library; on each other node, one
 writes down what may differ there. ``subject.observed.json`` has what may be published: values of variables that are
 known to hold settings, of others a fingerprint (job/variables.py). Whole environments never reach the disk. An
 observation that fails is left out, and the rounds begin all the same.
+
+The second starts one process in the side's container without a launcher, which would give each rank variables of its
+own. It writes ``subject.surroundings``, by which two containers are compared (verdict/findings.py), or fails.
 """
 
 import argparse
@@ -191,11 +195,12 @@ def _libc(text: str) -> str:
     return "musl" if "musl" in text else " ".join(text.split("\n")[0].split())
 
 
-def observe(side: str, ranks: int, patience: float = PATIENCE) -> Dict[str, Any]:
+def observe(side: str, ranks: int, patience: float = PATIENCE, command: str = contract.OBSERVE_SIDE) -> Dict[str, Any]:
     """Start the side once, and return what one of its ranks saw, and ``nodes``: what differs on each other node.
 
     :param ranks: number of ranks that its launcher starts.
     :param patience: seconds that it may take.
+    :param command: of the side that is started.
     :raises OSError: a file cannot be written, or the script not be started.
     """
     Path(contract.OBSERVE).write_text(SCRIPT)
@@ -203,9 +208,10 @@ def observe(side: str, ranks: int, patience: float = PATIENCE) -> Dict[str, Any]
     shutil.rmtree(str(gathering), ignore_errors=True)
     gathering.mkdir()
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
-    command = ["bash", "-c", launch.Launch(side).script(contract.OBSERVE_SIDE)]
-    options = {"env": processes.environment(), "stderr": subprocess.DEVNULL}
-    text = os.fsdecode(processes.raw_output_of(command, patience, MOST, **options))
+    words = ["bash", "-c", launch.Launch(side).script(command)]
+    # An observation that fails is left out; a container that does not start prints why.
+    stderr = subprocess.DEVNULL if command == contract.OBSERVE_SIDE else None
+    text = os.fsdecode(processes.raw_output_of(words, patience, MOST, env=processes.environment(), stderr=stderr))
     processes.wait_for_all(2.0)
     processes.kill_all()
     processes.reap()
@@ -235,11 +241,22 @@ def record(side: str, ranks: int, patience: float = PATIENCE) -> None:
 
 
 def main() -> None:
-    """Write the observation of a side."""
+    """Write the observation of a side.
+
+    :raises SystemExit: a process without a launcher printed no observation.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=0, help="how many the launcher starts")
+    parser.add_argument("--alone", action="store_true", help="one process, without a launcher")
     parser.add_argument("side")
     arguments = parser.parse_args()
+    side = arguments.side
     processes.adopt_orphans()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    record(arguments.side, arguments.ranks)
+    if not arguments.alone:
+        record(side, arguments.ranks)
+        return
+    seen = observe(side, 1, command=contract.SURROUNDINGS)
+    if not seen:
+        sys.exit(f"error: the container of {side} does not start: it printed nothing of what it sees")
+    variables.write_private(Path(contract.surroundings_file(side)), json.dumps(seen))

@@ -4,6 +4,8 @@
 #
 #   sh observe.sh DIRECTORY    DIRECTORY has the number of ranks in the file "expected", and is the same for all
 here=$1
+# What is not there is not printed; why a container does not start, its runtime prints before this.
+exec 2>/dev/null
 host=$(cat /proc/sys/kernel/hostname)
 : >"$here/rank.$host.$$"
 tries=0

@@ -23,17 +23,19 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
-from containercheck.job import contract, disturbance, halves, locks, processes, reproducer, start_ranks, this_node
-from containercheck.job.conclusion import conclude, conclude_start
+from containercheck.job import contract, disturbance, launch, locks, processes, start_ranks, texts, this_node
 from containercheck.job.confirmation import Confirmation
+from containercheck.job.explain import explanation, observations, rules
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.runner import Runner
+from containercheck.job.runner import HalvesError, Runner
 from containercheck.job.single_run import prepare, remove
 from containercheck.job.stats.boundaries import FEWEST
 from containercheck.job.verdict import builds as builds_of
+from containercheck.job.verdict.comparison import JobOutcome
+from containercheck.job.verdict.findings import Findings
 
 #: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
 #: what disturbs every round disturbs both sides. It costs certainty, and favours none.
@@ -171,6 +173,74 @@ class Rounds:
         return bool(self.evaluation.rounds) and self._runner.seconds + self._longest > self._facts.deadline
 
 
+def conclude_start(record: Dict[str, Any], confirmation: Confirmation) -> None:
+    """Put the causes into the record of a job in which nothing that is compared could start."""
+    causes, _ = _explained(confirmation)
+    lines = [*explanation.lines(causes), *confirmation.notes]
+    record["verdict"] = texts.cleaned({"causes": causes, "explained": lines})
+
+
+def _explained(confirmation: Confirmation) -> Tuple[List[Dict[str, Any]], str]:
+    """Return what explains a failure; an error in that costs no verdict."""
+    try:
+        return confirmation.explain()
+    except Exception as error:
+        print(f"what failed is not explained: {error!r}", flush=True)
+        return [], ""
+
+
+def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confirmation: Confirmation) -> None:
+    """Put the verdict into the record of a job, as far as its rounds have come: these entries.
+
+    - ``problems``: lines about runs that are not valid, or prove something else than they should; where there are any,
+      there may be no rows.
+    - ``rows``: see ``results.row.Row``. ``performance``: name, value and unit of what ReFrame logs.
+    - ``failures``, ``doubts``: lines about metrics that failed, and that are open.
+    - ``causes``, ``where_time_went``, ``explained``: what can explain a failure, and lines about it.
+    - ``notes``: lines about what is no fault. ``measured``: of each round side, metric and value.
+    - ``lost``: sides that the others were run on without, and why. ``seconds`` of the application.
+    - ``provenance``: what ran where.
+
+    :param record: what the runner kept; the current directory is the job's stage directory.
+    """
+    stage, runs = Path(), record["runs"]
+    left = [side for side in facts.sides if side.name not in evaluation.lost]
+    found = Findings(record, left, stage)
+    faults, changes = found.changes()
+    # A remedy is none of what is compared.
+    names = {side.name for side in facts.sides}
+    compared = {**record, "runs": [run for run in runs if run["side"] in names]}
+    builds = builds_of.read(facts.identity, compared["runs"], stage)
+    outcome = JobOutcome(facts.metrics, facts.sides, evaluation, facts.expected, builds, confirmation.confirmed)
+    problems = evaluation.final_problems()
+    if problems:
+        # Ranks that wait for one another on a core may never end.
+        problems += found.binding_problems()
+    problems = problems or found.start_problems() or faults
+    causes, line = _explained(confirmation)
+    seen = {side.label: observations.read(stage, side.name) for side in left}
+    notes: List[str] = [*evaluation.left_out, *evaluation.not_applicable, *found.disturbances(), *found.remarks()]
+    notes += [*confirmation.notes, *changes, *rules.remarks(seen)]
+    rows = outcome.rows() if not problems or evaluation.lost else []
+    record["verdict"] = texts.cleaned(
+        {
+            "problems": problems,
+            "rows": rows,
+            "performance": [list(entry) for entry in outcome.performance()] if not problems else [],
+            "failures": outcome.failures if not problems else [],
+            "doubts": outcome.doubts if not problems else [],
+            "causes": causes,
+            "where_time_went": line,
+            "explained": explanation.lines(causes),
+            "notes": notes,
+            "measured": evaluation.rounds,
+            "lost": evaluation.lost,
+            "seconds": round(evaluation.seconds, 3),
+            "provenance": builds_of.provenance(compared, builds, stage),
+        }
+    )
+
+
 def parse(argv: List[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -200,13 +270,11 @@ def main() -> None:
     remove(Path(contract.RECORD))
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
-        except OSError as error:
-            sys.exit(f"error: {error}")
-        facts = Facts(json.loads(Path(contract.FACTS).read_text()))
-        try:
+            if not arguments.alone:
+                held.enter_context(locks.measuring())
+            facts = Facts(json.loads(Path(contract.FACTS).read_text()))
             runner = Runner(arguments, facts, began)
-        except halves.HalvesError as error:
+        except (OSError, HalvesError) as error:
             sys.exit(f"error: {error}")
         # Only with the lock: it would disturb another measurement.
         if arguments.prepare:
@@ -214,6 +282,7 @@ def main() -> None:
         not_started = start_ranks.start_all(facts)
         rounds = Rounds(arguments, facts, runner)
         confirmation = Confirmation(arguments, facts, runner, rounds, not_started)
+        held.callback(confirmation.clean_up)
         if rounds.has_nothing_to_judge():
             Path(contract.UNPREPARED).touch()
             if not_started:
@@ -222,7 +291,7 @@ def main() -> None:
                 runner.write()
             sys.exit("\n".join(f"error: {lost}" for lost in rounds.evaluation.lost.values()))
         # The options of the runtimes are known now.
-        reproducer.write([(side.name, side.label) for side in facts.sides], "".join(runner.record["halves"][:1]))
+        launch.write_reproducer([(side.name, side.label) for side in facts.sides], "".join(runner.record["halves"][:1]))
         for line in rounds.evaluation.left_out:
             print(line, flush=True)
         if len(facts.sides) > 1 and arguments.quiet:
@@ -230,18 +299,15 @@ def main() -> None:
         try:
             with this_node.kept_awake(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
                 number = rounds.run()
-                # Whatever becomes of the confirmation, what was measured is judged.
+                # A job that is killed while it confirms keeps the verdict on what was measured.
                 conclude(runner.record, facts, rounds.evaluation, confirmation)
                 runner.record["judged"] = True
                 runner.write()
                 confirmation.run(number)
-            conclude(runner.record, facts, rounds.evaluation, confirmation)
             runner.record["complete"] = True
         except processes.Terminated as error:
             runner.record["ended"] = signal.Signals(int(error.code or 0) - 128).name
             raise
         finally:
-            if not runner.record["complete"]:
-                conclude(runner.record, facts, rounds.evaluation, confirmation)
+            conclude(runner.record, facts, rounds.evaluation, confirmation)
             runner.write()
-            confirmation.clean_up()

@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from containercheck.job import contract, processes, texts
 from containercheck.job.container_runtimes import RUNTIMES
-from containercheck.job.formatting import cores_of
+from containercheck.job.texts import cores_of
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
 FIRST, LONGER, LONGEST = 0.2, 1.6, 5.0

@@ -22,8 +22,8 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 from containercheck.job import container_runtimes, contract, inventory, launch, processes, texts
 from containercheck.job.explain.causes import HIDE, MPI, PLUGIN, Cause, Change
 from containercheck.job.outputs import reasons
-from containercheck.job.outputs.boilerplate import CAUSE, ERROR
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.reasons import CAUSE, ERROR
 from containercheck.job.single_run import run_once
 
 #: Seconds that the ranks have to find each other.
@@ -52,14 +52,6 @@ class Way(NamedTuple):
     words: str
     label: str
 
-    @property
-    def untried(self) -> Dict[str, str]:
-        """Result where the image has no program to try it with."""
-        return {
-            "started": f"{self.label}; not tried before the rounds, because the image has no mpi-ranks",
-            "because": "",
-        }
-
 
 #: Advice where no way works; the first where versions of PMIx differ.
 OTHER_IMAGE = "Use an image whose MPI is the host's (-S release=, or the site's extras), or check"
@@ -80,10 +72,8 @@ AS_JSM = Way(
 )
 #: On one node, the image's own launcher can start the ranks inside the container, without the host's.
 INSIDE = Way("", "by the image's own mpirun, inside one container")
-
 #: In containers with a network of their own it does so on each node, without the host's.
 OWN_NETWORK = Way("", "by the image's own mpirun, in one container on each node, with a network of its own")
-
 
 #: Variables of runtimes that change what a container sees, after the beginning of their names; and, for a container's
 #: own variables, those that keep ranks from finding each other.
@@ -271,7 +261,8 @@ class RankStart:
         ranks = self.facts["ranks"]
         plain = OWN_NETWORK if self.facts["own_network"] else PLAIN
         if not self._has_program():
-            return plain.untried
+            why = "not tried before the rounds, because the image has no mpi-ranks"
+            return {"started": f"{plain.label}; {why}", "because": ""}
         began = time.monotonic()
         first = self._run(plain)
         seconds = time.monotonic() - began
@@ -341,17 +332,10 @@ def causes(name: str, library: str) -> List[Cause]:
     """
     facts = launch.Launch(name).container["ranks"]
     unset = "unset it where jobs are started: a module, a profile or the site's file sets it"
-    found = []
-    for variable in suspects(sorted(os.environ)):
-        found.append(
-            _cause(
-                "variable of the job",
-                f"{variable} is set for the job",
-                unset,
-                "singularity#1110",
-                Change(HIDE, variable),
-            )
-        )
+    found = [
+        _cause("variable of the job", f"{name} is set for the job", unset, "singularity#1110", Change(HIDE, name))
+        for name in suspects(sorted(os.environ))
+    ]
     if Path(shlex.split(facts["launcher"])[0]).name != "srun":
         return found
     sentence = "srun starts the ranks with a PMI plugin that they do not take"

@@ -1,17 +1,19 @@
-"""Make texts from outside (programs, runtimes, people) safe to publish: printable, short, and without passwords.
+"""Make texts from outside safe to publish, put numbers and sizes into words, and read lists of processors.
 
-All output of programs, names of processes and addresses go through :func:`sanitized` or :func:`printable` before they
-enter a message, a record or a report: terminals obey escape sequences, and reports are published.
+A text is safe if it is printable, short, and without passwords. All output of programs, names of processes and
+addresses go through :func:`sanitized` or :func:`printable` before they enter a message, a record or a report: terminals
+obey escape sequences, and reports are published.
 
 Standard library only, Python 3.6 or newer.
 """
 
 import errno
+import math
 import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, List
+from typing import Any, List, Optional, Set
 
 #: Most characters of a line, and most lines of a message.
 LINE, LINES = 500, 40
@@ -148,3 +150,44 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, dict):
         return {sanitized(name): cleaned(item) for name, item in value.items()}
     return [cleaned(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+# Numbers.
+
+
+def number(value: Optional[float], digits: int = 4, sign: str = "") -> str:
+    """Return a number with a given count of significant digits and no exponent; a question mark for None and NaN."""
+    if value is None or math.isnan(value):
+        return "?"
+    if math.isinf(value):
+        return "-∞" if value < 0 else f"{sign}∞"
+    # A rounding error of equal numbers' difference is 0; adding 0 removes the sign of -0.
+    value = 0.0 if abs(value) < 1e-12 else value + 0.0
+    places = 0 if value == 0 else digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, places):{sign}.{max(places, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> [size(count) for count in (8 << 20, 11 << 30, 512)]
+    ['8 MiB', '11 GiB', '512 B']
+    """
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= factor:
+            return f"{number(count / factor, 3)} {unit}"
+    return f"{count:.0f} B"
+
+
+def cores_of(text: str) -> Set[int]:
+    """Return the processors in a list as Linux writes it.
+
+    >>> sorted(cores_of("0-2,8"))
+    [0, 1, 2, 8]
+    """
+    processors: Set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        processors.update(range(int(first), int(last or first) + 1))
+    return processors

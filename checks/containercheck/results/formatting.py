@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from containercheck.job.formatting import number as number
-from containercheck.job.formatting import size as size
+from containercheck.job.texts import number as number
+from containercheck.job.texts import size as size
 from containercheck.results.cases import Case
 
 #: Name of the command that the person typed, and the words before it: these, or ``ci/`` for a script of the checkout.

@@ -8,7 +8,7 @@ from typing import Any
 
 from containercheck.job.stats import pairs
 from containercheck.job.verdict.comparison import EMULATED as EMULATED
-from containercheck.job.verdict.outcome import NOT_JUDGED as NOT_JUDGED
+from containercheck.job.verdict.comparison import NOT_JUDGED as NOT_JUDGED
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 3

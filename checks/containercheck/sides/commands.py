@@ -36,9 +36,6 @@ esac"""
 _PRELOAD = "LD_PRELOAD"
 #: Most ranks that are started for an observation: they wait for each other by files. Above, one process is observed.
 OBSERVED = 128
-#: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
-#: job/container_view.py only.
-SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 
 
 @dataclass(frozen=True)
@@ -160,10 +157,8 @@ def _contained_commands(
     needs = side.launcher.needs + container.needs + place.needs(site, layout)
     others = place.preparation()
     if several:
-        keep = node_commands.in_job(site, "surroundings", side.name)
-        enter = node_commands.in_job(site, "enter", side.name, contract.SURROUNDINGS)
-        others[contract.SURROUNDINGS] = place.words(SURROUNDINGS)
-        needs += Needs(prepare=(f"(set -o pipefail; {enter} | {keep})",), files=(contract.KEY,))
+        others[contract.SURROUNDINGS] = place.words(_look(place))
+        needs += Needs(prepare=(node_commands.in_job(site, "observe", "--alone", side.name),), files=(contract.KEY,))
     if side.launcher.ranks:
         inside = _Inside(place, layout)
         others[contract.START_RANKS], others[contract.START_INSIDE] = place.parallel(RANKS), inside.parallel(RANKS)
@@ -211,11 +206,15 @@ def _observation(side: Side, site: Site) -> str:
 
 def _observing(side: Side, place: _Host | _InContainer) -> str:
     """Return the command that starts a side once, to print what it sees."""
-    directory = place.workdir
-    command = f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(launch.SIDE)}"
     # A program that starts others to measure them has no ranks, and would measure this one.
     start = place.parallel if 0 < side.launcher.ranks <= OBSERVED else place.words
-    return "\n".join([*node_commands.exports(side.environment, side.name), start(command)])
+    return "\n".join([*node_commands.exports(side.environment, side.name), start(_look(place))])
+
+
+def _look(place: _Host | _InContainer) -> str:
+    """Return the command that prints what a process of a side sees (job/observe.sh)."""
+    directory = place.workdir
+    return f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(launch.SIDE)}"
 
 
 def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> str:

@@ -1,6 +1,6 @@
 """How the sides of a check are run: one after the other in rounds, or at the same time as a duet.
 
-A duet runs each side on half of a node's cores, then once more with the halves swapped (job/halves.py): L. Bulej,
+A duet runs each side on half of a node's cores, then once more with the halves swapped (job/runner.py): L. Bulej,
 V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*, ICPE 2020,
 doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours disturb both sides alike, and each side
 runs once on the slower half.

@@ -1,4 +1,4 @@
-"""Read the record that a job left, ``rounds.json``: its runs, and the verdict on them (job/conclusion.py)."""
+"""Read the record that a job left, ``rounds.json``: its runs, and the verdict on them (job/rounds.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Record:
     :ivar judged: whether its rounds came to their end, whatever became of their confirmation.
     :ivar ended: the signal that ended it early, such as ``SIGTERM``; None where there was none.
     :ivar took: seconds of the job, including what came before the rounds.
-    :ivar verdict: see job/conclusion.py; empty where the job was killed before it had one.
+    :ivar verdict: see job/rounds.py; empty where the job was killed before it had one.
     """
 
     runs: Sequence[Mapping[str, Any]] = ()

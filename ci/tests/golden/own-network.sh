@@ -24,10 +24,10 @@ python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
 bash -ec 'python3 $REPOSITORY/checks/containercheck/job runtime --command=podman --ranks=64 --own-environment --stored-image host
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 host || true
-(set -o pipefail; python3 $REPOSITORY/checks/containercheck/job enter host surroundings | python3 $REPOSITORY/checks/containercheck/job surroundings host)' 2>host.prepare.err || cp host.prepare.err host.lost; cat host.prepare.err >&2
+python3 $REPOSITORY/checks/containercheck/job observe --alone host' 2>host.prepare.err || cp host.prepare.err host.lost; cat host.prepare.err >&2
 bash -ec 'python3 $REPOSITORY/checks/containercheck/job runtime --command=podman --ranks=64 --own-environment --way=overlay --stored-image overlay
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 overlay || true
-(set -o pipefail; python3 $REPOSITORY/checks/containercheck/job enter overlay surroundings | python3 $REPOSITORY/checks/containercheck/job surroundings overlay)' 2>overlay.prepare.err || cp overlay.prepare.err overlay.lost; cat overlay.prepare.err >&2
+python3 $REPOSITORY/checks/containercheck/job observe --alone overlay' 2>overlay.prepare.err || cp overlay.prepare.err overlay.lost; cat overlay.prepare.err >&2
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
@@ -36,7 +36,7 @@ srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
 #= host: run
 srun --cpus-per-task=1 --cpu-bind=cores {{start}} podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} pingpong 1.5 40
 #= host: surroundings
-{{start}} podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'
+{{start}} podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing
 #= host: ranks
 srun --cpus-per-task=1 --cpu-bind=cores {{start}} podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} mpi-ranks
 #= host: ranks-inside
@@ -50,7 +50,7 @@ srun --cpus-per-task=1 --cpu-bind=cores {{start}} podman run --rm --interactive 
 #= overlay: run
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --cpu-bind=none --mpi=none --kill-on-bad-exit=1 {{start}} podman run --rm --interactive --network=overlay --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} sh /rfm_workdir/own-network.sh 2 64 mpirun -np 128 --bind-to core {{prefix}} pingpong 1.5 40
 #= overlay: surroundings
-{{start}} podman run --rm --interactive --network=overlay --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'
+{{start}} podman run --rm --interactive --network=overlay --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing
 #= overlay: ranks
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --cpu-bind=none --mpi=none --kill-on-bad-exit=1 {{start}} podman run --rm --interactive --network=overlay --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} sh /rfm_workdir/own-network.sh 2 64 mpirun -np 128 --bind-to core {{prefix}} mpi-ranks
 #= overlay: ranks-inside

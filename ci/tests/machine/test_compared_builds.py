@@ -11,8 +11,8 @@ from conftest import BARE, PLANTED, REPOSITORY, evaluation_of, facts_of, record_
 from containercheck import Answer, Candidate, Metric
 from containercheck.job import architectures
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.outputs.run_results import UNREADABLE, WRONG
-from containercheck.job.verdict.outcome import JobOutcome
+from containercheck.job.outputs.reading import UNREADABLE, WRONG
+from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, images

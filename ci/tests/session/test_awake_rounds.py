@@ -25,13 +25,14 @@ def idlers(session):
     return found
 
 
-def test_runs_share_the_processors_with_what_keeps_them_awake(start_rounds, tmp_path):
+@pytest.mark.parametrize("options", [["--keep-awake"], []])
+def test_runs_share_the_processors_with_what_keeps_them_awake_if_it_is_asked_for(start_rounds, tmp_path, options):
     """Of two sessions each would have half of a processor, whatever the class of its processes."""
     text = "ps -o sid= -p $$; ps -o sid= -p $PPID"
-    process = start_rounds(text, text, 1, 100, "--keep-awake")
-    process.communicate(timeout=TURN)
+    start_rounds(text, text, 1, 100, *options).communicate(timeout=TURN)
     record = json.loads((tmp_path / "rounds.json").read_text())
-    assert record["kept_awake"] == this_node.is_virtual(Path("/proc/cpuinfo").read_text())
+    is_virtual = this_node.is_virtual(Path("/proc/cpuinfo").read_text())
+    assert record["kept_awake"] == (bool(options) and is_virtual)
     for run in record["runs"]:
         assert len(set((tmp_path / run["output"] / "out").read_text().split())) == 1
         assert run["leftover_processes"] == []
@@ -48,13 +49,3 @@ def test_a_killed_job_leaves_no_processor_awake(start_rounds, tmp_path):
     os.kill(worker, signal.SIGKILL)
     process.communicate(timeout=TURN)
     assert eventually(lambda: not any(map(is_there, spinning)), TURN)
-
-
-def test_without_being_asked_the_runner_keeps_nothing_awake(start_rounds, tmp_path):
-    text = "echo $PPID >pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.1; done"
-    process = start_rounds(text, text, 1, 100)
-    assert eventually((tmp_path / "pid").exists, TURN)
-    assert idlers(os.getsid(int((tmp_path / "pid").read_text()))) == set()
-    (tmp_path / "go").touch()
-    process.communicate(timeout=TURN)
-    assert json.loads((tmp_path / "rounds.json").read_text())["kept_awake"] is False

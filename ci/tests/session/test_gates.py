@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,55 +16,6 @@ from containercheck.job.container_runtimes import RUNTIMES
 
 def reason(case):
     return case["fail_reason"] or ""
-
-
-@pytest.mark.alone
-def test_who_disturbed_a_check_is_in_its_case_and_in_the_output(session, tmp_path):
-    program = tmp_path / "other-work"
-    shutil.copy(shutil.which("bash"), program)
-    disturber = subprocess.Popen([str(program), "-c", "while :; do :; done"], start_new_session=True)
-    try:
-        result = session("-n", "Planted%variant=generic", "-S", "lasts=0.3")
-    finally:
-        disturber.kill()
-        disturber.wait()
-    assert result.status == 0, result.output
-    case = result.case("generic")
-    who = rf".*other-work \(pid {disturber.pid}\).*"
-    replaced, busy = case["notes"]
-    assert re.fullmatch(rf"3 of 9 rounds disturbed by {who} and replaced", replaced)
-    assert re.fullmatch(rf"the machine is busy: {who}\. Rounds were counted all the same: they spread more", busy)
-    assert replaced in result.output
-    assert len(case["measured"]) == 6
-
-
-#: A runtime that fails to clean up behind the third run (apptainer#2713).
-NO_INSTANCE = """{apptainer} "$@"
-status=$?
-case "$*" in *work.sh*)
-    echo >>{count}
-    [ "$(wc -l <{count})" != 3 ] || {{
-        echo 'ERROR:   container cleanup failed: no instance found with name sharens_instance_4711' >&2
-        exit 148
-    }}
-esac
-exit $status"""
-
-
-def test_a_tear_down_that_fails_after_the_run_is_told_as_that_and_how_often(session, tmp_path):
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    text = NO_INSTANCE.format(apptainer=shutil.which("apptainer"), count=tmp_path / "count")
-    write_program(programs / "apptainer", text)
-    path = f"{programs}:{os.environ['PATH']}"
-    result = session("-n", "Planted%variant=generic", "-S", "rounds=5", PATH=path)
-    assert result.status != 0
-    said = (
-        "subject: exit status 148 after the program had ended and its metrics were complete: ERROR: container cleanup "
-    )
-    said += "failed: no instance found with name sharens_instance_4711 "
-    found = re.escape(said) + r"\(1 of \d+ runs; its output: \S+-subject\)$"
-    assert re.search(r"\bround \d+, " + found, reason(result.case("generic"))), result.output
 
 
 @pytest.mark.parametrize(
@@ -84,7 +34,10 @@ def test_a_mistake_in_the_sites_extras_stops_the_session_with_one_line(session, 
     assert "PASSED" not in result.output
 
 
-def test_missing_runtime_skips_with_the_reason(session, tmp_path):
+def test_a_missing_runtime_skips_with_the_reason_and_numpy_is_not_needed(session, tmp_path):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys; sys.modules['numpy'] = None\n")
     programs = tmp_path / "bin"
     programs.mkdir()
     for directory in ("/usr/local/bin", "/usr/bin", "/bin"):
@@ -94,7 +47,8 @@ def test_missing_runtime_skips_with_the_reason(session, tmp_path):
             taken = os.path.lexists(link)
             if program.name not in {runtime.command for runtime in RUNTIMES} and not taken:
                 link.symlink_to(program)
-    result = session("-n", "^Planted", "-S", "rounds=1", PATH=str(programs))
+    path = f"{hidden}:{REPOSITORY / 'checks'}"
+    result = session("-n", "^Planted", "-S", "rounds=1", PATH=str(programs), PYTHONPATH=path)
     assert result.case("bare")["result"] == "pass"
     assert "no container runtime: none of apptainer" in result.case("generic")["skip_reason"]
 
@@ -108,14 +62,6 @@ def test_a_reframe_that_is_too_old_stops_the_session_with_one_line(session, tmp_
     assert "ReFrame 4.9.1 is too old" in result.output
     assert "PASSED" not in result.output
     assert "Traceback" not in result.output
-
-
-def test_numpy_is_not_needed(session, tmp_path):
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    (hidden / "sitecustomize.py").write_text("import sys; sys.modules['numpy'] = None\n")
-    result = session("-n", "Planted%variant=bare", PYTHONPATH=f"{hidden}:{REPOSITORY / 'checks'}")
-    assert result.case("bare")["result"] == "pass", result.output
 
 
 @pytest.fixture
@@ -146,11 +92,14 @@ def ci_run(clone, *arguments):
     )
 
 
-def test_ci_run_ends_with_the_table(clone):
+def test_ci_run_ends_with_the_table_and_fails_when_nothing_matches(clone):
     result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--table")
     assert result.returncode == 0, result.stdout
     assert "application  variant  nodes  metric" in result.stdout
     assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]
+    result = ci_run(clone, "-n", "NoSuchCheck")
+    assert result.returncode != 0
+    assert "no check was run" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -165,12 +114,6 @@ def test_ci_run_fails_when_a_check_file_does_not_load(clone, line, said):
     result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1")
     assert result.returncode != 0
     assert said in result.stdout
-
-
-def test_ci_run_fails_when_nothing_matches(clone):
-    result = ci_run(clone, "-n", "NoSuchCheck")
-    assert result.returncode != 0
-    assert "no check was run" in result.stdout
 
 
 #: A runtime whose ranks all run on the first core, as a second binding in a job script has them. Where they give way to

@@ -20,7 +20,7 @@ from containercheck.application import references
 from containercheck.command import acceptance
 from containercheck.job import contract
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.explaining import Endings, Explaining
+from containercheck.job.explain.explanation import Endings, Explaining
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts, JobSide
 from containercheck.job.verdict import findings
@@ -33,19 +33,6 @@ from containercheck.sides.sides import Container, Program, Side
 
 START = Metric("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
 RATE = Metric("rate", "(x)", "x/s")
-SEEN = """A=1
-TEXT=one
-
-two
-_=/usr/bin/env
-
-512 300 0:50 / / ro - fuse.squashfuse_ll squashfuse_ll ro
-513 512 0:51 / /proc rw,nosuid - proc proc rw
-
-core file size              (blocks, -c) 0
-open files                          (-n) 1024
-CapEff:\t0000000000000000
-"""
 
 
 def test_a_successor_has_margins_of_its_own():
@@ -68,14 +55,6 @@ def test_what_passes_against_bare_fails_against_the_one_before():
     assert judged.pairs["new", "start"].verdict == "pass"
 
 
-def test_what_a_container_sees_is_read():
-    assert findings.read_surroundings(SEEN) == {
-        "variable": {"A": "1", "TEXT": "one"},
-        "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
-        "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
-    }
-
-
 def test_what_differs_is_a_line_each():
     old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
     assert findings._differences("variable", old, new) == [
@@ -91,16 +70,19 @@ def test_what_we_name_by_side_is_no_difference_and_all_else_is(tmp_path, stage):
     """LD_LIBRARY_PATH of the host's MPI begins with a directory of each side: the same runtime was rejected for it."""
     sides = [Side(name, name, Program("program"), container=Container(by_name("Apptainer"), "i")) for name in "ab"]
     sides = [replace(sides[0], name="old"), replace(sides[1], name="new", compared_with="old", replaces=True)]
-    seen = (
-        "LD_LIBRARY_PATH=/rfm_workdir/{0}.host-mpi:/opt/lib\nOURS={stage}/{0}.variables\nIMAGE=/rfm_workdir/image.{0}\n"
-    )
-    differs = "THEIRS=/opt/{0}.host-mpi\nWORD={0}.host-mpi\n"
-    mount = "\n1 2 0:5{number} / /rfm_workdir/{0}.host-mpi/lib ro - ext4 x x\n\nopen files (-n) 1024\n"
+    same = {"LD_LIBRARY_PATH": "/rfm_workdir/{0}.host-mpi:/opt/lib", "OURS": "{1}/{0}.variables", "_": "{0}"}
+    same["IMAGE"] = "/rfm_workdir/image.{0}"
+    differs = {"THEIRS": "/opt/{0}.host-mpi", "WORD": "{0}.host-mpi"}
     stagedir = tmp_path / stage[1:]
     stagedir.mkdir(parents=True)
-    for number, side in enumerate(("old", "new")):
-        text = (seen + differs + mount).format(side, stage=stagedir, number=number)
-        (stagedir / contract.surroundings_file(side)).write_text(text)
+    for side in ("old", "new"):
+        seen = {
+            "environment": {name: text.format(side, stagedir) for name, text in {**same, **differs}.items()},
+            "mounts": {f"/rfm_workdir/{side}.host-mpi/lib": ["ext4", "x", "ro", "x"]},
+            "limits": {"Max open files": "1024" if side == "old" else "64"},
+            "status": {"CapEff": "0000000000000000"},
+        }
+        (stagedir / contract.surroundings_file(side)).write_text(json.dumps(seen))
         (stagedir / contract.runtime_file(side)).write_text('{"configuration": {}}')
     facts = [JobSide(**side.facts({})) for side in sides]
     assert Findings({"runs": []}, facts, stagedir).changes() == (
@@ -108,7 +90,7 @@ def test_what_we_name_by_side_is_no_difference_and_all_else_is(tmp_path, stage):
             "new: variable THEIRS was /opt/old.host-mpi, and is /opt/new.host-mpi",
             "new: variable WORD was old.host-mpi, and is new.host-mpi",
         ],
-        [],
+        ["new: limit Max open files was 1024, and is 64"],
     )
 
 
@@ -402,9 +384,9 @@ def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compa
     facts = Facts(facts_of([RATE], sides=sides, earlier=rounds, ranks=2))
     explaining = Explaining(facts, [])
     for causes in (
-        explaining.explain_slowness(Evaluation(facts, tmp_path), {("new", "rate")}, [], [])[0],
-        explaining.explain_end({"new": Endings(1, 1)}, [], []),
+        explaining.explain_slowness(Evaluation(facts, tmp_path), {("new", "rate")}, [])[0],
+        explaining.explain_end({"new": Endings(1, 1)}, []),
     ):
         assert [(cause["side"], cause["sentence"]) for cause in causes] == [("new", f"/dev/shm holds 8 MiB in {where}")]
     # Where what it is compared with ended too, the container is not to blame.
-    assert explaining.explain_end({"new": Endings(1, 1), measure: Endings(1, 1)}, [], []) == []
+    assert explaining.explain_end({"new": Endings(1, 1), measure: Endings(1, 1)}, []) == []

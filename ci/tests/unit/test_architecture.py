@@ -141,7 +141,7 @@ def test_importing_the_package_imports_nothing_else():
 def test_no_search_path_is_changed():
     files = [*FILES.values(), *(REPOSITORY / "ci").rglob("*.py"), *APPLICATIONS]
     # The check file that a benchmark writes imports application files, which are no package.
-    written = REPOSITORY / "ci" / "benchmarks" / "twice.py"
+    written = REPOSITORY / "ci" / "benchmarks" / "noise.py"
     assert {path for path in files if "sys.path" in path.read_text()} == {written, Path(__file__)}
 
 

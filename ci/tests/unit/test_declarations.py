@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Metric
-from containercheck.job.verdict.outcome import JobOutcome
+from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.sides.sides import Program, Side
 
 

@@ -9,8 +9,8 @@ import signal
 import pytest
 from conftest import TURN, alive, eventually, write_commands
 from containercheck import Metric
-from containercheck.job import halves, this_node
-from containercheck.job.halves import HalvesError
+from containercheck.job import runner, this_node
+from containercheck.job.runner import HalvesError
 
 TIME = Metric("time", r"^time (\S+)", "s", better="lower", duet=True)
 #: What a run prints: where it may run, where it works, what lies there.
@@ -44,20 +44,15 @@ def machine(root, *cores):
 def test_halves_are_whole_cores_that_are_neighbours(tmp_path, cores, first, second):
     machine(tmp_path, *cores)
     usable = {processor for _, siblings in cores for processor in siblings}
-    assert halves.halves(1, usable, tmp_path) == (first, second)
+    assert runner.halves(1, usable, tmp_path) == (first, second)
 
 
 def test_a_node_without_two_halves_of_the_size_is_told(tmp_path):
     machine(tmp_path, (0, [0, 1]))
     with pytest.raises(HalvesError, match=r"lets this job use 1 core\(s\); each side needs 1 to itself"):
-        halves.halves(1, {0, 1}, tmp_path)
+        runner.halves(1, {0, 1}, tmp_path)
     # Where nothing is known of cores, each processor is one.
-    assert halves.halves(1, {0, 1}, tmp_path / "nothing") == ({0}, {1})
-
-
-def test_processors_are_listed_as_linux_does():
-    for processors, text in (({0}, "0"), ({0, 1, 2, 8}, "0-2,8"), ({1, 3}, "1,3"), (set(), "")):
-        assert this_node.listed(processors) == text
+    assert runner.halves(1, {0, 1}, tmp_path / "nothing") == ({0}, {1})
 
 
 @pytest.fixture
@@ -110,23 +105,18 @@ def test_where_one_fails_the_other_is_ended_and_has_not_failed(duet, tmp_path, m
 
 
 @TWO
-def test_who_hangs_is_killed_with_all_its_children_and_nothing_of_the_other(duet, tmp_path, marker):
+def test_what_one_does_at_its_end_is_its_own(duet, tmp_path, marker):
+    """It hangs and is killed with all its children, or leaves some behind; nothing of the other is."""
     hiding = f"trap '' TERM; setsid {marker} & ({marker} &) ; wait; {marker}"
-    record = finished(duet("sleep 0.5; echo time 1", hiding, 1, 2), tmp_path)
-    assert {(run["side"], run["status"], run["timed_out"]) for run in record["runs"] if run["side"] == "baseline"} == {
-        ("baseline", 0, False)
-    }
-    assert all(run["timed_out"] for run in record["runs"] if run["side"] == "subject")
-    assert not alive(marker)
-
-
-@TWO
-def test_what_one_leaves_behind_is_its_own(duet, tmp_path, marker):
-    record = finished(duet("sleep 1; echo time 1", f"setsid {marker} & echo time 1; exit 0"), tmp_path)
-    left = {run["side"]: run["leftover_processes"] for run in record["runs"]}
-    assert left == {"baseline": [], "subject": ["sleep"]}
-    assert {run["status"] for run in record["runs"]} == {0}
-    assert not alive(marker)
+    leaving = f"setsid {marker} & echo time 1; exit 0"
+    for subject, limit, left in ((hiding, 2, None), (leaving, 10, ["sleep"])):
+        record = finished(duet("sleep 0.5; echo time 1", subject, 1, limit), tmp_path)
+        for run in record["runs"]:
+            is_subject = run["side"] == "subject"
+            assert run["timed_out"] == (is_subject and left is None)
+            assert is_subject or (run["status"], run["leftover_processes"]) == (0, [])
+            assert not is_subject or left is None or run["leftover_processes"] == left
+        assert not alive(marker)
 
 
 @TWO
@@ -151,17 +141,16 @@ def test_the_partner_disturbs_nobody(duet, tmp_path):
 
 def test_large_files_are_not_copied_and_small_ones_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(halves, "COPIED", 10)
+    monkeypatch.setattr(runner, "COPIED", 10)
     for name, text in {"small": "small", "large": "large" * 10, "rfm_job.sh": "true"}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "away").symlink_to("/etc/hosts")
     (tmp_path / "rounds").mkdir()
     write_commands(tmp_path, baseline=f"cat {tmp_path}/small")
-    halves.make_directories(["baseline"])
+    runner.make_directories(["baseline"])
     own = tmp_path / "duet" / "baseline"
     assert (own / "large").samefile(tmp_path / "large")
     assert not (own / "small").samefile(tmp_path / "small")
     assert (own / "links" / "away").is_symlink()
-    assert halves.script_of("baseline", str(tmp_path)) == f"cat {own}/small"
     assert not [name for name in ("rounds", "rfm_job.sh", "commands.json") if (own / name).exists()]

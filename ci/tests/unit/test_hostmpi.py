@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck.job import contract, host_mpi
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
@@ -22,96 +22,67 @@ LOADED = """\tlinux-vdso.so.1 (0x00007f194ac59000)
 """
 
 
-def test_a_program_that_loads_the_hosts_mpi_is_accepted():
-    host_mpi.verify(LOADED, KNOWN, "subject")
-
-
-@pytest.mark.parametrize(
-    ("preflight", "said"),
-    [
-        (
-            "hpcc: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
-            "(required by /rfm_workdir/subject.host-mpi/libmpi.so.40)\n" + LOADED,
-            "the host's libc is newer than the image's",
-        ),
-        (LOADED.replace("/lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)", "not found"), "libblas.so.3"),
-        (
-            LOADED.replace("libmpi.so.40", "libmpi.so.12"),
-            "another ABI: the image's program needs libmpi.so.12 (MPICH), the host's MPI is libmpi.so.40 (Open MPI). ",
-        ),
-        (LOADED.replace("/rfm_workdir/subject.host-mpi/", "/opt/mpi/lib/"), "an RPATH outranks LD_LIBRARY_PATH"),
-        ("sh: 1: exec: hpcc: not found\n", "loads no MPI library"),
-        ("", "loads no MPI library"),
-    ],
-)
-def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
-    with pytest.raises(host_mpi.HostMpiError, match=".") as error:
-        host_mpi.verify(preflight, KNOWN, "subject")
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 #: As the loader says it of a shell with the host's MPI, where the image's program is a script.
 OF_SCRIPT = """script: /usr/local/bin/hpcc
 \tlinux-vdso.so.1 (0x00007f6dde18f000)
 \t/rfm_workdir/subject.host-mpi/libmpi-of-host.so (0x00007f6dde048000)
 \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f6ddde55000)
-\tlibopen-pal.so.40 => /rfm_workdir/subject.host-mpi/libopen-pal.so.40 (0x00007f6dddce2000)
 \t/lib64/ld-linux-x86-64.so.2 (0x00007f6dde191000)
 """
-
-
-def test_a_script_is_no_program_without_mpi():
-    said = host_mpi.verify(OF_SCRIPT, KNOWN, "subject")
-    assert said == "/usr/local/bin/hpcc in the image is a script: which MPI its program loads is seen while it runs"
+NEWER = (
+    "hpcc: /lib/libc.so.6: version `GLIBC_2.38' not found (required by /rfm_workdir/subject.host-mpi/libmpi.so.40)\n"
+)
+NOT_PRELOADED = "ERROR: ld.so: object 'libmpi-of-host.so' from LD_PRELOAD cannot be preloaded (x): ignored.\n"
+STANDARD = {**KNOWN, "soname": "libmpi_abi.so.0", "path": "/usr/lib/libmpi_abi.so.0.0.0"}
+OF_STANDARD = LOADED.replace("libmpi.so.40", "libmpi_abi.so.0")
 
 
 @pytest.mark.parametrize(
-    ("preflight", "said"),
+    ("preflight", "known", "said"),
     [
+        (NEWER + LOADED, KNOWN, "the host's libc is newer than the image's"),
+        (LOADED.replace("/lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)", "not found"), KNOWN, "libblas.so.3"),
+        (LOADED + "\tlibgomp.so.1 => not found\n", KNOWN, "libgomp.so.1 is not found"),
         (
-            OF_SCRIPT + "/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
-            "(required by /rfm_workdir/subject.host-mpi/libmpi-of-host.so)\n",
-            "the host's libc is newer than the image's",
+            LOADED.replace("libmpi.so.40", "libmpi.so.12"),
+            KNOWN,
+            "another ABI: the image's program needs libmpi.so.12 (MPICH), the host's MPI is libmpi.so.40 (Open MPI). ",
         ),
-        (OF_SCRIPT + "\tlibnl-3.so.200 => not found\n", "libnl-3.so.200 is not found"),
-        (
-            "script: /usr/local/bin/hpcc\nERROR: ld.so: object '/rfm_workdir/subject.host-mpi/libmpi-of-host.so' from "
-            "LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.\n",
-            "cannot be preloaded",
-        ),
+        (LOADED.replace("/rfm_workdir/subject.host-mpi/", "/opt/mpi/lib/"), KNOWN, "an RPATH outranks LD_LIBRARY_PATH"),
+        # The standard's ABI takes no other MPI, and no other takes it.
+        (OF_STANDARD, KNOWN, "needs libmpi_abi.so.0 (the standard's ABI), the host's MPI is "),
+        ("sh: 1: exec: hpcc: not found\n", KNOWN, "loads no MPI library"),
+        ("", KNOWN, "loads no MPI library"),
+        (NEWER + OF_SCRIPT, KNOWN, "the host's libc is newer than the image's"),
+        (OF_SCRIPT + "\tlibnl-3.so.200 => not found\n", KNOWN, "libnl-3.so.200 is not found"),
+        (f"script: /usr/local/bin/hpcc\n{NOT_PRELOADED}", KNOWN, "cannot be preloaded"),
     ],
 )
-def test_of_a_script_it_is_known_whether_the_image_can_load_the_hosts_mpi(preflight, said):
+def test_what_the_loader_says_becomes_a_clear_error(preflight, known, said):
     with pytest.raises(host_mpi.HostMpiError, match=".") as error:
-        host_mpi.verify(preflight, KNOWN, "subject")
+        host_mpi.verify(preflight, known, "subject")
     assert said in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_each_side_has_a_plan_and_links_of_its_own(tmp_path, monkeypatch):
-    """What was added for one, because its image lacks it, stays when the next is planned."""
+def test_a_program_that_loads_the_hosts_mpi_is_accepted_and_of_a_script_that_the_image_can_load_it():
+    assert host_mpi.verify(LOADED, KNOWN, "subject") == host_mpi.verify(OF_STANDARD, STANDARD, "subject") == ""
+    said = "/usr/local/bin/hpcc in the image is a script: which MPI its program loads is seen while it runs"
+    assert host_mpi.verify(OF_SCRIPT, KNOWN, "subject") == said
+
+
+def test_each_side_has_a_plan_and_links_of_its_own_and_libraries_that_its_image_lacks_are_the_hosts(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     shutil.copy("/bin/true", tmp_path / "libmpich.so.12")
     for side in ("old", "new"):
         host_mpi.plan("true", "-B{source}:{target}", side, str(tmp_path / "libmpich.so.12"))
-        host_mpi.verify(
-            f"\tlibmpich.so.12 => /rfm_workdir/{side}.host-mpi/libmpich.so.12 (0x0)\n\tlibatomic.so.1 => not found\n",
-            {**json.loads((tmp_path / f"{side}.host-mpi.json").read_text()), "spares": KNOWN["spares"]},
-            side,
-        )
-    assert [os.readlink(f"{side}.host-mpi/libatomic.so.1") for side in ("old", "new")] == [
-        "/host/usr/lib/libatomic.so.1.2.0"
-    ] * 2
-
-
-def test_the_standards_abi_takes_no_other_mpi_and_no_other_takes_it():
-    loaded = LOADED.replace("libmpi.so.40", "libmpi_abi.so.0")
-    known = {**KNOWN, "soname": "libmpi_abi.so.0", "path": "/usr/lib/libmpi_abi.so.0.0.0"}
-    assert host_mpi.verify(loaded, known, "subject") == ""
-    with pytest.raises(
-        host_mpi.HostMpiError, match=r"needs libmpi_abi.so.0 \(the standard's ABI\), the host's MPI is "
-    ):
-        host_mpi.verify(loaded, KNOWN, "subject")
+        known = {**json.loads((tmp_path / f"{side}.host-mpi.json").read_text()), "spares": KNOWN["spares"]}
+        loaded = f"\tlibmpich.so.12 => /rfm_workdir/{side}.host-mpi/libmpich.so.12 (0x0)\n"
+        host_mpi.verify(loaded + "\tlibatomic.so.1 => not found\n" * 2, known, side)
+    links = [os.readlink(f"{side}.host-mpi/libatomic.so.1") for side in ("old", "new")]
+    assert links == ["/host/usr/lib/libatomic.so.1.2.0"] * 2
 
 
 def test_what_belongs_to_the_standards_abi_is_brought_in_with_it(tmp_path, monkeypatch):
@@ -134,15 +105,6 @@ def test_the_hosts_own_library_in_a_tree_that_is_bound_in_is_accepted(tmp_path):
     for trees in ([], [f"{tmp_path}:/app"], ["/nowhere:/apps"]):
         with pytest.raises(host_mpi.HostMpiError, match="insists on its own /apps/lib/libmpi.so.40"):
             host_mpi.verify(loaded, known, "subject", trees)
-
-
-def test_a_run_time_library_that_the_image_lacks_is_the_hosts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "subject.host-mpi").mkdir()
-    host_mpi.verify(LOADED + "\tlibatomic.so.1 => not found\n" * 2, KNOWN, "subject")
-    assert os.readlink("subject.host-mpi/libatomic.so.1") == "/host/usr/lib/libatomic.so.1.2.0"
-    with pytest.raises(host_mpi.HostMpiError, match="libgomp.so.1 is not found"):
-        host_mpi.verify(LOADED + "\tlibgomp.so.1 => not found\n", KNOWN, "subject")
 
 
 @pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
@@ -214,19 +176,15 @@ def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_p
         host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
 
 
-def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [("true", "loads no MPI library here .* host_mpi"), ("./hpcc", "/hpcc is a script, .* host_mpi$")],
+)
+def test_a_program_that_does_not_tell_its_mpi_is_a_clear_error(tmp_path, monkeypatch, program, said):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(host_mpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
-        host_mpi.plan("true", "-B{source}:{target}", "subject", None)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_script_on_the_host_does_not_tell_its_mpi(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "hpcc").write_text("#!/bin/sh\nexec hpcc.real\n")
-    (tmp_path / "hpcc").chmod(0o755)
-    with pytest.raises(host_mpi.HostMpiError, match=r"/hpcc is a script, .* name the host's .* host_mpi$"):
-        host_mpi.plan(str(tmp_path / "hpcc"), "-B{source}:{target}", "subject", None)
+    write_program(tmp_path / "hpcc", "exec hpcc.real")
+    with pytest.raises(host_mpi.HostMpiError, match=said):
+        host_mpi.plan(program, "-B{source}:{target}", "subject", None)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])

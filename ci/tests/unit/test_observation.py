@@ -36,31 +36,31 @@ def printed(tmp_path):
     return run
 
 
-def test_a_rank_prints_what_it_sees(printed):
-    (text,) = printed(UCX_TLS="rc,sm", NOTE="two\n\nlines=1")
-    seen = observation.read(text, KEY, {"APPTAINERENV_OMP_NUM_THREADS": "64", "APPTAINER_BIND": "/x"})
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed, tmp_path, shell):
+    (tmp_path / ".openmpi").mkdir()
+    (tmp_path / ".openmpi" / "mca-params.conf").write_text("# a comment\nbtl = self,tcp\n mpi_password=hunter2")
+    secrets = {name: "hunter2" for name in ("MY_TOKEN", "SLURM_JWT", "APPTAINER_DOCKER_PASSWORD")}
+    texts = printed(3, shell, UCX_TLS="rc,sm", NOTE="two\n\nlines=1", HOME=str(tmp_path), **secrets)
+    (text,) = (text for text in texts if observation.read(text, KEY, {}))
+    assert "hunter2" in text
+    job = {"APPTAINERENV_OMP_NUM_THREADS": "64", "APPTAINER_BIND": "/x", "APPTAINERENV_TOKEN": "hunter2"}
+    seen, again = (observation.read(text, key, job, b"lasting") for key in (KEY, b"another job"))
+    assert "hunter2" not in repr(seen)
     assert seen["environment"]["UCX_TLS"] == "rc,sm"
-    assert re.fullmatch(r"hidden:[0-9a-f]{8}", seen["environment"]["NOTE"])
-    assert "lines" not in seen["environment"]
-    assert seen["set_by"] == {"OMP_NUM_THREADS": "APPTAINERENV_OMP_NUM_THREADS"}
-    assert seen["limits"]["Max open files"]
-    assert seen["status"]["Cpus_allowed_list"]
-    assert "/" in seen["mounts"] and len(seen["mounts"]["/"]) == 4
+    assert re.fullmatch(r"hidden:[0-9a-f]{8}", seen["environment"]["NOTE"]) and "lines" not in seen["environment"]
+    # Those of the job change with it; those that last do not, and secrets have none.
+    assert seen["environment"]["NOTE"] != again["environment"]["NOTE"]
+    assert seen["fingerprints"] == again["fingerprints"] and re.fullmatch("[0-9a-f]{8}", seen["fingerprints"]["NOTE"])
+    assert seen["fingerprints"]["MY_TOKEN"] == "" and not any(observation.read(text, KEY, {})["fingerprints"].values())
+    assert seen["set_by"]["OMP_NUM_THREADS"] == "APPTAINERENV_OMP_NUM_THREADS"
+    assert seen["settings"][f"{tmp_path}/.openmpi/mca-params.conf btl"] == "self,tcp"
+    assert seen["limits"]["Max open files"] and seen["hard_limits"]["Max open files"]
+    assert seen["status"]["Cpus_allowed_list"] and len(seen["mounts"]["/"]) == 4 and "lo" in seen["interfaces"]
     assert seen["priority"] == [os.nice(0), os.sched_getscheduler(0)]
     assert seen["space"]["/dev/shm"][0] >= 0
-    assert "lo" in seen["interfaces"]
-    assert seen["libc"].startswith("glibc")
-
-
-def test_no_secret_is_kept(printed):
-    (text,) = printed(MY_TOKEN="hunter2", SLURM_JWT="hunter2", APPTAINER_DOCKER_PASSWORD="hunter2")
-    assert "hunter2" in text
-    assert "hunter2" not in repr(observation.read(text, KEY, os.environ))
-
-
-def test_of_several_ranks_one_prints(printed):
-    texts = printed(ranks=3)
-    assert sum(bool(observation.read(text, KEY, {})) for text in texts) == 1
+    assert seen["machine"] == os.uname().machine and seen["libc"].startswith("glibc")
+    assert all(value > 0 for value in seen["cgroup_limits"].values())
 
 
 def test_a_rank_that_never_comes_is_not_waited_for_for_ever(printed, tmp_path):
@@ -80,15 +80,6 @@ def test_what_is_not_whole_is_no_observation(text):
     assert observation.read(text, KEY, {}) == {}
 
 
-def test_settings_of_mpi_in_files_are_read(printed, tmp_path):
-    (tmp_path / ".openmpi").mkdir()
-    (tmp_path / ".openmpi" / "mca-params.conf").write_text("# a comment\nbtl = self,tcp\n mpi_password=hunter2")
-    (text,) = printed(HOME=str(tmp_path))
-    settings = observation.read(text, KEY, {})["settings"]
-    assert settings[f"{tmp_path}/.openmpi/mca-params.conf btl"] == "self,tcp"
-    assert "hunter2" not in repr(settings)
-
-
 def test_a_run_is_watched_to_its_end(tmp_path):
     observer = run_observation.Observer()
     program = "import time, threading\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
@@ -103,42 +94,41 @@ def test_a_run_is_watched_to_its_end(tmp_path):
     assert used["throttled"] == [] or len(used["throttled"]) == 3
 
 
-def test_quotas_of_both_versions_of_cgroups_are_found(tmp_path):
-    second = tmp_path / "two"
-    (second / "job" / "step").mkdir(parents=True)
-    (second / "job" / "cpu.max").write_text("50000 100000\n")
-    (second / "job" / "step" / "cpu.max").write_text("max 100000\n")
+def made(place, files):
+    """Write files below a directory, and return it."""
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(f"{text}\n")
+    return place
+
+
+def test_limits_of_both_versions_of_cgroups_are_found(tmp_path):
+    second = made(
+        tmp_path / "two",
+        {"job/cpu.max": "50000 100000", "job/step/cpu.max": "max 100000"}
+        | {"job/memory.max": "2000000", "job/step/memory.max": "max", "job/step/memory.high": "1000000"},
+    )
     assert run_observation.quotas("0::/job/step\n", second) == [(str(second / "job"), 0.5)]
-    first = tmp_path / "one"
-    (first / "cpu" / "docker").mkdir(parents=True)
-    (first / "cpu" / "docker" / "cpu.cfs_quota_us").write_text("20000\n")
-    (first / "cpu" / "docker" / "cpu.cfs_period_us").write_text("100000\n")
-    (first / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
-    found = run_observation.quotas("3:cpuset:/docker\n4:cpu,cpuacct:/docker\n", first)
-    assert found == [(str(first / "cpu" / "docker"), 0.2)]
-    assert run_observation.quotas("0::/\n", tmp_path / "none") == []
-    swapped = tmp_path / "swapped"
-    (swapped / "cpu,cpuacct" / "job").mkdir(parents=True)
-    (swapped / "cpu,cpuacct" / "job" / "cpu.cfs_quota_us").write_text("50000\n")
-    (swapped / "cpu,cpuacct" / "job" / "cpu.cfs_period_us").write_text("100000\n")
-    assert run_observation.quotas("4:cpuacct,cpu:/job\n", swapped) == [(str(swapped / "cpu,cpuacct" / "job"), 0.5)]
-
-
-def test_limits_of_memory_of_both_versions_of_cgroups_are_found(tmp_path):
-    second = tmp_path / "two"
-    (second / "job" / "step").mkdir(parents=True)
-    (second / "job" / "memory.max").write_text("2000000\n")
-    (second / "job" / "step" / "memory.max").write_text("max\n")
-    (second / "job" / "step" / "memory.high").write_text("1000000\n")
     assert run_observation.memory_limit("0::/job/step\n", second) == 1000000
     assert run_observation.memory_limit("0::/job\n", second) == 2000000
-    first = tmp_path / "one"
-    (first / "memory" / "docker").mkdir(parents=True)
-    (first / "memory" / "docker" / "memory.limit_in_bytes").write_text("3000000\n")
-    (first / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    first = made(
+        tmp_path / "one",
+        {"cpu/docker/cpu.cfs_quota_us": "20000", "cpu/docker/cpu.cfs_period_us": "100000"}
+        | {"cpu/cpu.cfs_quota_us": "-1", "memory/docker/memory.limit_in_bytes": "3000000"}
+        # The kernel's name for no limit.
+        | {"memory/memory.limit_in_bytes": "9223372036854771712"},
+    )
+    found = run_observation.quotas("3:cpuset:/docker\n4:cpu,cpuacct:/docker\n", first)
+    assert found == [(str(first / "cpu" / "docker"), 0.2)]
     assert run_observation.memory_limit("4:memory:/docker\n", first) == 3000000
     assert run_observation.memory_limit("4:memory:/\n", first) == 0
-    assert run_observation.memory_limit("0::/\n", tmp_path / "none") == 0
+    swapped = made(
+        tmp_path / "swapped",
+        {f"cpu,cpuacct/job/cpu.cfs_{name}_us": text for name, text in (("quota", 50000), ("period", 100000))},
+    )
+    assert run_observation.quotas("4:cpuacct,cpu:/job\n", swapped) == [(str(swapped / "cpu,cpuacct" / "job"), 0.5)]
+    for read in (run_observation.quotas, run_observation.memory_limit):
+        assert not read("0::/\n", tmp_path / "none")
 
 
 def test_a_connection_is_of_the_interface_with_the_longest_route(tmp_path):
@@ -179,13 +169,6 @@ def test_what_differs_on_other_nodes_is_kept_without_their_environment(tmp_path,
     assert "environment" not in found["node2"] and "libc" not in found["node2"]
 
 
-def test_variables_have_fingerprints_that_last_but_secrets_have_none(printed):
-    (text,) = printed(NOTE="one", MY_TOKEN="hunter2")
-    first, again = (observation.read(text, key, {}, b"lasting")["fingerprints"] for key in (b"job", b"another job"))
-    assert first == again and re.fullmatch("[0-9a-f]{8}", first["NOTE"]) and first["MY_TOKEN"] == ""
-    assert not any(observation.read(text, KEY, {})["fingerprints"].values())
-
-
 def test_limits_of_cgroups_are_read_from_inside():
     second = ["cpu.max 50000 100000 /job/", "cpu.max max 100000 /", "memory.max max /job/", "memory.high 1000 /job/"]
     first = ["cpu.cfs_quota_us -1 /", "cpu.cfs_quota_us 150000 /a/", "cpu.cfs_period_us 100000 /a/", "pids.max 64 /a/"]
@@ -197,17 +180,6 @@ def test_limits_of_cgroups_are_read_from_inside():
     assert limits(second) == {"processors": 0.5, "memory": 1000}
     assert limits(first) == {"processors": 1.5, "processes": 64}
     assert limits(["pids.max /"]) == limits([]) == {}
-
-
-@pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_what_the_node_and_the_image_have_is_read(printed, shell):
-    (text,) = printed(shell=shell)
-    parts = observation.sections(text)
-    assert {"cgroups", "processor"} <= {*parts}
-    seen = observation.read(text, KEY, {})
-    assert seen["machine"] == os.uname().machine
-    assert seen["hard_limits"]["Max open files"]
-    assert all(value > 0 for value in seen["cgroup_limits"].values())
 
 
 def test_connections_of_both_versions_of_ip_and_devices_of_fabrics_are_seen(tmp_path, monkeypatch):
@@ -234,31 +206,6 @@ def test_connections_of_both_versions_of_ip_and_devices_of_fabrics_are_seen(tmp_
     targets = ["/dev/infiniband/uverbs0", "/dev/null", "socket:[7]"]
     monkeypatch.setattr(run_observation.processes, "open_files", lambda place: targets)
     assert run_observation.opened(os.getpid())[1] == {"/dev/infiniband/uverbs0"}
-
-
-def test_bytes_that_a_process_reads_are_counted(monkeypatch):
-    assert run_observation.read_by(os.getpid()) >= 0
-    assert run_observation.read_by(2**22 + 1) == 0
-    for text in ("", "rchar: 1\n", "nonsense"):
-        monkeypatch.setattr(run_observation.Path, "read_text", lambda path, text=text: text)
-        assert run_observation.read_by(1) == 0
-
-
-def test_a_watch_outlasts_a_look_that_fails(monkeypatch):
-    looks = []
-
-    def look(observer):
-        looks.append(observer)
-        if len(looks) > 1:
-            observer.finished.set()
-        raise KeyError
-
-    monkeypatch.setattr(run_observation, "FIRST", 0.01)
-    monkeypatch.setattr(run_observation.Observer, "_look", look)
-    observer = run_observation.Observer()
-    observer.start()
-    observer.join()
-    assert len(looks) == 2
 
 
 #: Prints how many bytes were read of a script that prints without an end, or whose pipe stays open.

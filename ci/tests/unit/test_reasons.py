@@ -14,8 +14,8 @@ import itertools
 import re
 
 import pytest
-from containercheck.job.outputs import boilerplate, reasons
-from containercheck.job.outputs.boilerplate import CAUSE, DEATH, ERROR, LIBRARY
+from containercheck.job.outputs import reasons
+from containercheck.job.outputs.reasons import CAUSE, DEATH, ERROR, LIBRARY
 from saved import OUTPUTS
 
 #: Where the programs of the table printed something; below each, files ``err`` and ``out``.
@@ -49,12 +49,8 @@ UNSEEN = {("Slurm", r"^slurmstepd\S*: error: Detected \d+ oom.kill event")}
 def test_every_row_was_seen_in_the_output_of_a_program():
     lines = itertools.chain.from_iterable(reasons._lines(text) for path in SAVED for text in printed(path))
     seen = {reasons._known_line(reasons._untagged(line)) for line in lines}
-    unseen = {(row.program, row.pattern.pattern) for row in boilerplate.ROWS if row not in seen}
+    unseen = {(row.program, row.pattern.pattern) for row in reasons.ROWS if row not in seen}
     assert unseen == UNSEEN
-
-
-def test_no_row_is_hidden_behind_another():
-    assert len({(row.program, row.pattern.pattern) for row in boilerplate.ROWS}) == len(boilerplate.ROWS)
 
 
 def test_memory_that_was_used_up_is_the_reason_and_not_what_srun_makes_of_it():
@@ -131,11 +127,6 @@ def test_tags_times_and_colours_before_a_line_hide_nothing(line, said):
 def test_a_status_that_speaks_of_a_signal_is_explained(status, said):
     assert reasons.describe(status, "", "") == f"exit status {status} ({said}): it printed nothing"
     assert reasons.meaning(1) == reasons.meaning(148) == reasons.meaning(255) == ""
-
-
-def test_a_long_line_is_cut():
-    said = reasons.why(f"Error: {'x' * 10000}\n", "")
-    assert (len(said), said[-4:]) == (reasons.LONGEST, "x...")
 
 
 def test_of_very_long_outputs_both_ends_are_looked_at():

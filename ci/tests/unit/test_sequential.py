@@ -1,7 +1,6 @@
 """The sequential verdict on a metric: symmetries, first verdicts, what is accepted, and what is shown."""
 
 import math
-import random
 
 import pytest
 from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
@@ -25,24 +24,10 @@ def test_swapping_the_sides_mirrors_the_estimate_in_log_scale(rounds):
     assert forward.changes == [-change for change in backward.changes]
 
 
-@given(some_rounds)
-def test_swapping_the_sides_of_a_difference_mirrors_its_estimate(rounds):
-    forward = judged(rounds, compare="difference")
-    assert judged([(b, a) for a, b in rounds], compare="difference").estimate == -forward.estimate
-
-
 @given(some_rounds, st.floats(1e-6, 1e6))
 def test_units_do_not_matter_to_a_ratio(rounds, unit):
     plain, other = judged(rounds), judged([(a * unit, b * unit) for a, b in rounds])
     assert other.estimate == pytest.approx(plain.estimate, abs=1e-9)
-    assert (other.verdict, other.decided_after) == (plain.verdict, plain.decided_after)
-
-
-@given(some_rounds, st.sampled_from([2.0**-10, 0.25, 4.0, 2.0**20]))
-def test_units_do_not_matter_to_a_difference(rounds, unit):
-    plain = judged(rounds, compare="difference", highest=0.1)
-    other = judged([(a * unit, b * unit) for a, b in rounds], compare="difference", highest=0.1 * unit)
-    assert other.estimate == plain.estimate * unit
     assert (other.verdict, other.decided_after) == (plain.verdict, plain.decided_after)
 
 
@@ -63,13 +48,6 @@ def test_the_order_of_rounds_does_not_matter_to_estimate_and_interval(rounds, de
     assert other.interval == pytest.approx(plain.interval, abs=1e-9)
     assert other.spread == pytest.approx(plain.spread, abs=1e-9)
     assert other.above_tolerance == plain.above_tolerance
-
-
-def test_what_passes_at_the_first_chance_passes_in_any_order():
-    rounds = noisy(0, 0.01, 6)
-    for seed in range(20):
-        random.Random(seed).shuffle(rounds)
-        assert judged(rounds).decided_after == 6
 
 
 # The verdict.
@@ -95,14 +73,6 @@ def test_the_first_failure_by_ranks_alone(metrics, rounds):
     assert (pairs.verdict, pairs.decided_after) == (FAIL, rounds)
 
 
-def test_a_metric_keeps_its_first_verdict():
-    pairs = judged(noisy(0, 0.01, 6))
-    for _ in range(40):
-        pairs.add(100, 200)
-    assert (pairs.verdict, pairs.decided_after) == (PASS, 6)
-    assert pairs.estimate > 50
-
-
 @given(some_rounds, designs)
 def test_verdicts_of_fewer_rounds_stand(rounds, design):
     pairs, before = Pairs(*design, NONE, 5.0, 1), INCONCLUSIVE
@@ -124,11 +94,14 @@ def test_beyond_the_horizon_the_verdict_stays_open():
     assert pairs.is_hopeless and pairs.rounds_needed is None
 
 
-@given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
+ACCEPTED = st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)])
+
+
+@given(some_rounds, designs, st.integers(1, 20), ACCEPTED, st.sampled_from([None, Prior(5.0, "the check")]))
 # A gain that is a question, or may become one, stays open below what is accepted.
-@example([(1.0, 1.0)] * 4 + [(1.0, 0.5)] * 2, ("lower", "ratio"), 1, (NONE, 5.0))
-def test_the_interval_lies_on_the_side_of_the_verdict(rounds, design, metrics, accepted):
-    pairs = Pairs(*design, *accepted, metrics)
+@example([(1.0, 1.0)] * 4 + [(1.0, 0.5)] * 2, ("lower", "ratio"), 1, (NONE, 5.0), None)
+def test_the_interval_lies_on_the_side_of_the_verdict(rounds, design, metrics, accepted, prior):
+    pairs = Pairs(*design, *accepted, metrics, prior=prior)
     for baseline, subject in rounds:
         pairs.add(baseline, subject)
         if pairs.verdict != INCONCLUSIVE:
@@ -138,8 +111,8 @@ def test_the_interval_lies_on_the_side_of_the_verdict(rounds, design, metrics, a
     if pairs.verdict == PASS:
         assert accepted[0] <= low + 1e-6 and high <= accepted[1] + 1e-6
     elif pairs.verdict == FAIL:
-        assert low > accepted[1] or high < accepted[0]
-    elif accepted[0] == NONE and not pairs.gain_keeps_open:
+        assert low > accepted[1] - 1e-9 or high < accepted[0] + 1e-9
+    elif accepted[0] == NONE and not pairs.gain_keeps_open and prior is None:
         assert low <= accepted[1] + 1e-6 and high >= accepted[1] - 1e-6
 
 
@@ -151,13 +124,6 @@ def test_ties_count_for_neither_side():
     assert (pairs.verdict, pairs.above_tolerance) == (INCONCLUSIVE, 0)
     assert judged([(100, 100)] * 7).verdict == PASS
     assert judged([(100, 106)] * 9).verdict == FAIL
-
-
-def test_an_enormous_spread_needs_more_than_the_tolerance_to_fail():
-    # Nearly all above the tolerance, but of 40 metrics with this spread the best would look like it.
-    rounds = ratios(1.3, 1.6, 1.2, 1.9, 1.4, 1.5, 1.7)
-    assert judged(rounds).verdict == INCONCLUSIVE
-    assert judged(rounds).interval[0] == 0
 
 
 # What is accepted.
@@ -173,12 +139,6 @@ def test_an_expected_overhead_must_be_there():
     assert judged([(1.0, 0.005)] * 12, "higher", lowest=80, highest=99).verdict == FAIL
 
 
-def test_a_rate_cannot_lose_more_than_everything():
-    pairs = judged([(1.0, 1e-9)] * 12, "higher", lowest=80, highest=120)
-    assert pairs.verdict == PASS
-    assert judged([(1.0, 0.9)] * 12, "higher", lowest=80, highest=120).verdict == FAIL
-
-
 def test_a_tolerance_may_be_negative_or_zero():
     assert judged(noisy(0, 0.01), highest=-5).verdict == FAIL
     assert judged(noisy(-10, 0.01), highest=-5).verdict == PASS
@@ -190,12 +150,6 @@ def test_a_lowest_alone():
     assert judged(noisy(0, 0.01), lowest=10, highest=math.inf).verdict == FAIL
     assert judged(noisy(30, 0.01), lowest=10, highest=math.inf).verdict == PASS
     assert judged(noisy(500, 0.01), highest=math.inf).verdict == PASS
-
-
-def test_a_range_with_two_ends_counts_twice():
-    assert (
-        judged(noisy(50, 0.01), lowest=-5, highest=5).decided_after == judged(noisy(50, 0.01), metrics=2).decided_after
-    )
 
 
 @pytest.mark.parametrize("metric", [0.0, -1.0, math.nan, math.inf])
@@ -245,18 +199,8 @@ def test_nothing_is_said_of_nothing():
     assert (pairs.spread, pairs.rounds_needed, pairs.is_hopeless) == (None, None, False)
 
 
-def test_the_interval_is_infinite_while_no_count_is_enough():
-    assert judged(noisy(0, 0.01, 5)).interval == (-math.inf, math.inf)
-    low, high = judged(noisy(0, 0.01, 6)).interval
-    assert -5 < low < high < 5
-
-
 def test_the_estimate_is_that_of_hodges_and_lehmann():
     assert judged([(0, 1), (0, 2), (0, 30)], compare="difference").estimate == pytest.approx(8.75)
-
-
-def test_rounds_above_the_tolerance_are_counted():
-    assert judged(ratios(1, 1, 1.3, 1, 1.3)).above_tolerance == 2
 
 
 def test_the_spread_is_a_standard_deviation_and_no_wild_round_matters():
@@ -283,19 +227,14 @@ def test_the_kind_of_an_open_verdict(rounds, kind):
     assert judged(rounds).open_kind == kind
 
 
-def test_what_does_not_reach_an_expected_range_is_faster():
+def test_an_open_verdict_below_an_expected_range_is_faster():
     assert judged(noisy(0, 0.01, 5), lowest=80, highest=99).open_kind == "faster"
-    assert judged(noisy(150, 0.01, 5), lowest=80, highest=99).open_kind == "slower"
+    assert judged(noisy(-47, 0.03, 2), prior=known(20.0, "default")).open_kind == "faster"
 
 
 def test_noise_alone_is_rarely_called_slower():
     kinds = [judged(noisy(0, 0.5, 8, seed=seed)).open_kind for seed in range(300)]
     assert kinds.count("slower") < 0.1 * len(kinds)
-
-
-def test_the_bound_is_the_high_end_of_the_interval():
-    assert judged(noisy(0, 0.1, 5)).bound is None
-    assert judged(noisy(0, 0.1, 20)).bound == judged(noisy(0, 0.1, 20)).interval[1]
 
 
 # A known spread.
@@ -357,31 +296,10 @@ def test_with_all_ranks_on_one_core_a_check_fails_within_three_rounds(metrics, s
         assert judged(rounds, highest=tolerance, metrics=metrics, prior=known(spread)).verdict == FAIL
 
 
-def test_wild_rounds_do_not_bring_a_metric_below_its_interval():
-    pairs = judged(ratios(*[1.0] * 30, *[3.0] * 10), prior=known(90.0))
-    low, high = pairs.interval
-    assert low <= pairs.estimate <= high
-
-
 @pytest.mark.parametrize("spread", [0.0, -1.0, math.nan, math.inf])
 def test_a_known_spread_is_a_positive_number(spread):
     with pytest.raises(ValueError, match="known spread"):
         judged([], prior=known(spread))
-
-
-@given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
-def test_with_a_known_spread_the_interval_lies_on_the_side_of_the_verdict(rounds, design, metrics, accepted):
-    pairs = Pairs(*design, *accepted, metrics, prior=known(5.0))
-    for baseline, subject in rounds:
-        pairs.add(baseline, subject)
-        if pairs.verdict != INCONCLUSIVE:
-            break
-    low, high = pairs.interval
-    assert low <= pairs.estimate + 1e-9 and pairs.estimate <= high + 1e-9
-    if pairs.verdict == PASS:
-        assert accepted[0] <= low + 1e-6 and high <= accepted[1] + 1e-6
-    elif pairs.verdict == FAIL:
-        assert low > accepted[1] - 1e-9 or high < accepted[0] + 1e-9
 
 
 def test_an_expected_overhead_is_known_after_two_rounds_too():
@@ -420,9 +338,3 @@ def test_a_gain_that_is_expected_or_ordinary_passes():
         assert judged(noisy(-15, 0.03, 12), prior=prior).verdict == PASS
     assert judged([(5.0, 3.0)] * 7, compare="difference", highest=1.0).verdict == PASS
     assert judged([(9.0, 1.0)] * 12, compare="difference", highest=1.0).open_kind == "faster"
-
-
-def test_a_gain_that_may_be_too_good_is_waited_for():
-    pairs = judged(noisy(-47, 0.03, 2), prior=known(20.0, "default"))
-    assert (pairs.verdict, pairs.decided_after, pairs.is_hopeless) == (INCONCLUSIVE, None, False)
-    assert pairs.open_kind == "faster"

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from containercheck.job.stats import boundaries
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from paired import NONE, judged, load, noisy, ratios
 from scipy import special
 
@@ -51,18 +49,9 @@ def test_hopeless_is_what_is_too_wild_for_any_verdict():
     assert not judged(WILD[:12]).is_hopeless
     assert not judged(noisy(0, 0.06, 12, seed=3)).is_hopeless
     assert not judged(noisy(0, 0.01, 12)).is_hopeless
-
-
-def test_nothing_is_hopeless_before_round_ten():
-    # All of them at the tolerance itself: ties, which no number of rounds would decide.
-    rounds = [(100, 105)] * 10
-    assert not judged(rounds[:9], compare="difference").is_hopeless
-    assert judged(rounds, compare="difference").is_hopeless
-
-
-def test_what_may_still_fail_is_not_hopeless():
-    slow = judged(noisy(20, 0.01, 10), metrics=100)
-    assert slow.verdict == INCONCLUSIVE and not slow.is_hopeless
+    # Before round ten nothing is: not even ties at the tolerance, which no number of rounds would decide.
+    ties = [(100, 105)] * 10
+    assert not judged(ties[:9], compare="difference").is_hopeless and judged(ties, compare="difference").is_hopeless
 
 
 # The table.
@@ -121,13 +110,6 @@ def test_the_exact_chain_agrees_with_all_signs_and_orders():
     finally:
         made._smallest = original
     assert probability == pytest.approx(crossed / (24 * 16))
-
-
-def test_beyond_the_table_boundaries_go_on_evenly():
-    for kind, metrics in (("pass", 1), ("fail", 14), ("zero", 128)):
-        counts = [boundaries.rank_boundary(kind, rounds, metrics) for rounds in range(38, 60)]
-        assert all(np.diff(counts) > 0)
-    assert boundaries.rank_boundary("fail", 20, 33) == boundaries.rank_boundary("fail", 20, 36)
 
 
 def test_the_boundaries_of_t_spend_what_they_may():
@@ -235,21 +217,6 @@ def test_of_many_metrics_together_as_few_fail(metrics):
     slow = simulation.judge(simulation.BOUND + 0.06 * sample, metrics, known=0.06).verdict.reshape(-1, metrics)
     assert np.mean((fair < 0).any(axis=1)) < 0.01 + 4 * math.sqrt(0.01 / 1000)
     assert np.mean((slow < 0).any(axis=1)) < 0.05 + 4 * math.sqrt(0.05 / 1000)
-
-
-def test_quiet_metrics_pass_after_two_rounds_and_large_slowdowns_fail_after_three():
-    quiet = 0.01 * np.random.default_rng(9).standard_normal((HORIZON, 1000))
-    assert np.mean(simulation.judge(quiet, 14, known=0.01).after == 2) > 0.9
-    slow = math.log(4) + 0.05 * np.random.default_rng(9).standard_normal((HORIZON, 1000))
-    for known in (0.05, simulation.DEFAULT):
-        assert np.mean(simulation.judge(slow, 14, known=known).after <= 3) > 0.98
-
-
-@settings(deadline=None)
-@given(st.sampled_from([(80.0, 99.0), (-20.0, -10.0), (-5.0, 5.0), (0.0, 400.0)]), st.integers(0, 10**6))
-def test_the_middle_of_an_expected_range_does_not_fail_with_clean_metrics(accepted, seed):
-    middle = sum(accepted) / 2
-    assert judged(noisy(middle, 0.003, seed=seed), lowest=accepted[0], highest=accepted[1]).verdict == PASS
 
 
 def test_expected_ranges_keep_the_promises():

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands
 from containercheck.job import confirmation, launch, rounds, start_ranks
-from containercheck.job.conclusion import conclude_start
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.rounds import conclude_start
 from containercheck.job.runner import Runner
 from containercheck.job.verdict.builds import provenance
-from containercheck.site import sites
 from hypothesis import given
 from hypothesis import strategies as st
 from saved import OUTPUTS
@@ -109,19 +108,63 @@ def explained(prepare, tmp_path, monkeypatch):
     return play
 
 
-def test_ranks_that_find_each_other_are_started_as_they_are(start):
-    assert start(ONE_JOB) == ("by the job's launcher", "", "mpirun apptainer hpcc")
+NO_PMIX = {"version": "slurm-wlm 22.05.8", "pmix": ""}
+NO_SERVER = said(*[ALONE.replace("server 5.0.7", "server none")] * 2)
+OWN = {"own_network": True}
 
 
-def test_open_mpi_4_gets_the_environment_that_it_needs(start):
-    way = start_ranks.AS_JSM
-    because = f"{NAMED}: none came through MPI_Init"
-    assert start(NEEDS_WORDS) == (way.label, because, f"mpirun {way.words} apptainer hpcc")
+@pytest.mark.parametrize(
+    ("plain", "inside", "facts", "host", "label"),
+    [
+        (ONE_JOB, "exit 1", {}, {}, start_ranks.PLAIN.label),
+        (NEEDS_WORDS, "exit 1", {}, {}, start_ranks.AS_JSM.label),
+        # On one node the image's own launcher is the last way.
+        (SINGLETONS, ONE_JOB, {}, {}, start_ranks.INSIDE.label),
+        (NO_SERVER, ONE_JOB, {}, NO_PMIX, start_ranks.INSIDE.label),
+        (ONE_JOB, "exit 1", OWN, {}, start_ranks.OWN_NETWORK.label),
+    ],
+)
+def test_a_way_to_start_the_ranks_is_found_and_taken(start, plain, inside, facts, host, label):
+    started, because, run = start(plain, inside, facts=facts, **host)
+    assert started == label
+    assert because.startswith(NAMED) or bool(because) == (host is NO_PMIX)
+    runs = {start_ranks.AS_JSM.label: f"mpirun {start_ranks.AS_JSM.words} apptainer hpcc"}
+    runs[start_ranks.INSIDE.label] = "apptainer mpirun hpcc"
+    assert run == runs.get(label, "mpirun apptainer hpcc")
 
 
-def test_on_one_node_the_images_own_launcher_is_the_last_way(start):
-    label, _, run = start(SINGLETONS, ONE_JOB)
-    assert (label, run) == (start_ranks.INSIDE.label, "apptainer mpirun hpcc")
+def test_an_image_without_the_program_is_not_tried_and_that_is_said(start):
+    assert "not tried before the rounds" in start("exit 1", lookup="exit 127")[0]
+
+
+NO_IMAGE = "echo 'FATAL: could not open image.sif' >&2\nexit 255\n"
+NO_START = "the ranks cannot be started in the container (Open MPI 5.0.7): FATAL: could not open"
+BY_SLURM = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks"
+
+
+@pytest.mark.parametrize(
+    ("plain", "facts", "host", "reason"),
+    [
+        (NO_IMAGE, {}, {}, NO_START),
+        (NO_SERVER, {"nodes": 2}, NO_PMIX, BY_SLURM),
+        (ENDED, OWN, {}, f"{start_ranks.OWN_NETWORK.label}: none came through"),
+    ],
+)
+def test_a_container_that_does_not_start_says_why(start, plain, facts, host, reason):
+    assert start(plain, facts=facts, **host).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("mpirun (Open MPI) 5.0.7\n\nReport bugs to", "Open MPI 5.0.7"),
+        ("slurm 22.05.8", "Slurm 22.05.8"),
+        ("HYDRA build details:\n    Version:                                 4.0.2", "MPICH 4.0.2"),
+    ],
+)
+def test_launchers_tell_their_version_and_their_pmix(tmp_path, version, expected):
+    assert start_ranks.ask_host(f"{launcher(tmp_path, version)} env") == start_ranks.Host(expected, "5.0.7")
+    assert start_ranks.ask_host("no-such-launcher -n 2") == start_ranks.Host("no-such-launcher", "")
 
 
 @pytest.mark.parametrize(
@@ -151,67 +194,9 @@ def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
     )
 
 
-def test_a_container_that_does_not_start_says_what_it_said(start):
-    reason = start("echo 'FATAL: could not open image.sif' >&2\nexit 255\n", ONE_JOB)
-    said = "the ranks cannot be started in the container (Open MPI 5.0.7): FATAL: could not open"
-    assert reason.startswith(said)
-
-
-def test_a_launcher_without_pmix_is_named_so(start):
-    alone = ALONE.replace("server 5.0.7", "server none")
-    slurm = {"version": "slurm-wlm 22.05.8", "pmix": ""}
-    why = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks"
-    assert why in start(said(alone, alone), ONE_JOB, facts={"nodes": 2}, **slurm)
-    assert start(said(alone, alone), ONE_JOB, **slurm)[0] == start_ranks.INSIDE.label
-
-
-def test_ranks_in_a_network_of_their_own_are_started_in_one_way(start):
-    facts = {"own_network": True}
-    assert start(ONE_JOB, facts=facts)[:2] == (start_ranks.OWN_NETWORK.label, "")
-    assert start(ENDED, ONE_JOB, facts=facts).startswith(f"{start_ranks.OWN_NETWORK.label}: none came through")
-
-
 def test_ranks_that_wait_for_each_other_are_ended(start, monkeypatch):
     monkeypatch.setattr(start_ranks, "PATIENCE", 0.5)
     assert "did not come up within" in start(said(OLD, OLD) + "sleep 1000\n", facts={"nodes": 2})
-
-
-def test_an_image_without_the_program_is_not_tried_and_that_is_said(start):
-    assert "not tried before the rounds" in start("exit 1", lookup="exit 127")[0]
-
-
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [
-        ("mpirun (Open MPI) 5.0.7\n\nReport bugs to", "Open MPI 5.0.7"),
-        ("slurm 22.05.8", "Slurm 22.05.8"),
-        ("slurm-wlm 22.05.8", "Slurm 22.05.8"),
-        ("HYDRA build details:\n    Version:                                 4.0.2", "MPICH 4.0.2"),
-    ],
-)
-def test_launchers_tell_their_version_and_their_pmix(tmp_path, version, expected):
-    assert start_ranks.ask_host(f"{launcher(tmp_path, version)} env") == start_ranks.Host(expected, "5.0.7")
-    assert start_ranks.ask_host(launcher(tmp_path, version, pmix="")) == start_ranks.Host(expected, "")
-    assert start_ranks.ask_host("no-such-launcher -n 2") == start_ranks.Host("no-such-launcher", "")
-
-
-#: Versions of Open MPI and PMIx in releases of Debian and Ubuntu.
-RELEASES = {
-    "jammy": ("4.1.2", "4.1.2"),
-    "bookworm": ("4.1.4", "4.2.2"),
-    "noble": ("4.1.6", "5.0.1"),
-    "trixie": ("5.0.7", "5.0.7"),
-}
-
-
-@pytest.mark.parametrize("host", RELEASES)
-@pytest.mark.parametrize("image", sites.RELEASES)
-def test_what_is_tried_on_each_host_with_each_image(host, image):
-    (host_mpi, host_pmix), (image_mpi, image_pmix) = RELEASES[host], RELEASES[image]
-    seen = start_ranks.Seen(1, [], f"Open MPI v{image_mpi}", image_pmix, host_pmix, "abort")
-    found = start_ranks.ways(seen, start_ranks.Host(f"Open MPI {host_mpi}", host_pmix), 1)
-    assert (start_ranks.AS_JSM in found) == ((host, image) == ("trixie", "bookworm"))
-    assert (start_ranks.INSIDE in found) == (host_pmix[0] != image_pmix[0])
 
 
 def test_the_results_say_which_way_was_taken(tmp_path):
@@ -222,10 +207,6 @@ def test_the_results_say_which_way_was_taken(tmp_path):
     assert findings_of(record, [], tmp_path).remarks() == ["ranks are started by other means, because of this"]
     (tmp_path / "subject.started.json").write_text(json.dumps({**known, "because": ""}))
     assert findings_of(record, [], tmp_path).remarks() == []
-
-
-def test_the_version_of_mpich_is_told_in_words():
-    assert start_ranks.read("library MPICH Version:\t4.0.2\n", 0).library == "MPICH 4.0.2"
 
 
 def apart(variable, otherwise=ONE_JOB):
@@ -247,16 +228,31 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(explained, mo
     assert not explained(apart(variable), remedies=0)
 
 
-def test_starts_of_a_job_without_rounds_have_a_limit_of_their_own(explained, monkeypatch):
+def fails_at(number, otherwise=ONE_JOB):
+    """Return a script of ranks that do not find each other in one of its starts."""
+    return f"echo x >>starts\nif [ $(wc -l <starts) = {number} ]; then\n{SINGLETONS}else\n{otherwise}fi\n"
+
+
+@pytest.mark.parametrize(
+    ("plain", "patience", "line"),
+    [
+        # Without it nothing changes.
+        (SINGLETONS, 300.0, "not explained; tried, and not the cause: APPTAINER_CLEANENV is set for the job"),
+        # The first start fails; the next one, the same again, does not.
+        (fails_at(1), 300.0, "generic: started again in the same way, its ranks came up: the start fails at times"),
+        # Without it all starts fail; with it, the second one.
+        (apart("APPTAINER_CLEANENV", fails_at(2)), 300.0, ""),
+        # There is no time.
+        (apart("APPTAINER_CLEANENV"), 0.0, ""),
+    ],
+)
+def test_a_variable_that_keeps_no_ranks_apart_or_only_sometimes_is_not_proven(
+    explained, monkeypatch, plain, patience, line
+):
     monkeypatch.setenv("APPTAINER_CLEANENV", "1")
-    monkeypatch.setattr(confirmation, "PATIENCE", 0.0)
-    assert "proven" not in explained(apart("APPTAINER_CLEANENV"))
-
-
-def test_a_variable_without_which_nothing_changes_is_not_the_cause(explained, monkeypatch):
-    monkeypatch.setenv("APPTAINER_CONTAIN", "1")
-    lines = explained(SINGLETONS)
-    assert lines == "not explained; tried, and not the cause: APPTAINER_CONTAIN is set for the job"
+    monkeypatch.setattr(confirmation, "PATIENCE", patience)
+    lines = explained(plain)
+    assert "proven" not in lines and (not line or lines == line)
 
 
 @pytest.mark.parametrize(
@@ -282,25 +278,6 @@ def test_another_pmi_plugin_is_tried_and_proven(explained, tmp_path, monkeypatch
     lines = explained(start, f"{shlex.quote(str(srun))} --mpi=pmi2 -n 2", nodes=2, host_mpi=host_mpi)
     assert ("proven: with srun's PMI plugin pmix all of 5 runs ended well, and 0 of 3 without" in lines) == bool(advice)
     assert advice in lines
-
-
-def fails_at(number, otherwise=ONE_JOB):
-    """Return a script of ranks that do not find each other in one of its starts."""
-    return f"echo x >>starts\nif [ $(wc -l <starts) = {number} ]; then\n{SINGLETONS}else\n{otherwise}fi\n"
-
-
-def test_a_start_that_fails_only_sometimes_proves_nothing(explained, monkeypatch):
-    """The first start fails; the next one, the same again, does not."""
-    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
-    lines = explained(fails_at(1))
-    assert lines == "generic: started again in the same way, its ranks came up: the start fails at times"
-
-
-def test_a_remedy_that_helps_only_sometimes_proves_nothing(explained, monkeypatch):
-    """Without it all starts fail; with it, the second one."""
-    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
-    assert "proven" not in explained(apart("APPTAINER_CLEANENV", fails_at(2)))
-    assert Path("starts").read_text().count("x") == 2
 
 
 @pytest.mark.parametrize("most", [MOST, confirmation.MOST_OF_START])

@@ -12,7 +12,7 @@ from containercheck import Metric
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Prior, more_would_tell
-from containercheck.job.verdict.outcome import JobOutcome
+from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.sides.sides import Program, Side
 from paired import judged, noisy, ratios
 

@@ -1,13 +1,18 @@
 """Explain a failure: rank the causes that can explain the metrics that failed, and say what experiments proved."""
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+import itertools
+from pathlib import Path
+from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, MPI, SET, UNSET, Cause, Change
-from containercheck.job.explain.observations import Observation, Use
+from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
-from containercheck.job.formatting import number
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.experiments import Remedy
+from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import FAIL, PASS
+from containercheck.job.texts import number
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices", "change")
@@ -113,18 +118,13 @@ def _explains(cause: Cause, metric: Any, ranks: int) -> bool:
     return bool({*cause.kinds} & {*metric.measures})
 
 
-def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), results: Sequence[Mapping[str, Any]] = ()):
-    """Return causes as the report has them, with the result of their experiment where they were tried.
+def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = ()) -> List[Dict[str, Any]]:
+    """Return causes as the report has them, those first whose remedies ran; each once.
 
-    :param tried: the causes whose remedies ran, in the order of ``results``.
-    :param results: see ``Experiments.results``; and whether each remedy ``took_effect``.
+    :param tried: entries of the causes whose remedies ran, with the ``result``.
     """
-    entries = [entry(cause) for cause in found]
-    known = [*tried, *(each for each in entries if not any(_same(each, other) for other in tried))]
-    outcomes = dict(enumerate(results))
-    return [
-        {**cause, "result": outcomes[place]} if place in outcomes else dict(cause) for place, cause in enumerate(known)
-    ]
+    others = (entry(cause) for cause in found)
+    return [*map(dict, tried), *(each for each in others if not any(_same(each, other) for other in tried))]
 
 
 def entry(cause: Cause) -> Dict[str, Any]:
@@ -349,3 +349,130 @@ def time_line(bare: Use, container: Use, cores: int, overhead: float) -> str:
     ]
     listed = ", ".join(f"{round(part):d} {word}" for part, word in sorted(parts, reverse=True) if round(part))
     return f"where the time went: of {round(more)} % that a run takes longer, {listed}"
+
+
+# The sides of a job.
+
+#: A cause, the name of the side that it slows, and the overhead of each of its metrics that failed.
+Slowing = Tuple[Cause, str, Dict[str, float]]
+
+
+class Tried(NamedTuple):
+    """A cause whose remedy ran beside the others, that remedy, and its result as the record has it."""
+
+    cause: Cause
+    remedy: Remedy
+    result: Mapping[str, Any] = {}
+
+
+class Endings(NamedTuple):
+    """How many runs of a container ended ``badly`` or hung, and how many ``runs`` it had."""
+
+    badly: int
+    runs: int
+
+    @classmethod
+    def of(cls, well: Sequence[bool]) -> "Endings":
+        """Count whether each run ended well."""
+        return cls(len(well) - sum(well), len(well))
+
+
+class Explaining:
+    """What is known of the sides of a job.
+
+    :param facts: of the job.
+    :param runs: of the record, which grows.
+    """
+
+    def __init__(self, facts: Facts, runs: List[Dict[str, Any]]) -> None:
+        """Pair each container with what it is compared with."""
+        self._facts, self._runs = facts, runs
+        self._pairs = pairs_of(facts.sides)
+        self._metrics = {metric.name: metric for metric in facts.metrics}
+
+    def slow(self, evaluation: Evaluation, failed: Collection[Tuple[str, str]]) -> List[Slowing]:
+        """Return the causes that can explain metrics, the likeliest of each container first.
+
+        :param failed: side and metric of those that failed.
+        """
+        by_pair = [
+            [(cause, pair.subject.name, metrics) for cause in self._causes(pair, metrics)]
+            for pair, metrics in self._slow_pairs(evaluation, failed)
+        ]
+        # The likeliest of each container first.
+        return [each for turn in itertools.zip_longest(*by_pair) for each in turn if each]
+
+    def explain_slowness(
+        self, evaluation: Evaluation, failed: Collection[Tuple[str, str]], tried: Sequence[Tried]
+    ) -> Tuple[List[Dict[str, Any]], str]:
+        """Return what can explain the metrics that failed, and where the time of the worst went, in a line.
+
+        :param failed: side and metric of those that failed.
+        :param tried: causes whose remedies ran, with their results.
+        """
+        found: List[Cause] = []
+        line, most = "", 0.0
+        for pair, metrics in self._slow_pairs(evaluation, failed):
+            found += pair.named(self._causes(pair, metrics))
+            name, overhead = max(metrics.items(), key=lambda item: self._loss(*item))
+            if self._metrics[name].compare == "ratio" and self._loss(name, overhead) > most:
+                most = self._loss(name, overhead)
+                uses = pair.seen(Path(), self._runs)[2]
+                line = time_line(*uses, self._facts.cores, most)
+                line = line if pair.is_only or not line else f"{pair.subject.label}: {line}"
+        return self._stored(found, tried), line
+
+    def ending(self, name: str) -> List[Cause]:
+        """Return the causes that can end or hang runs of a container, the likeliest first."""
+        return [
+            cause
+            for pair in self._pairs
+            if pair.subject.name == name
+            for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
+        ]
+
+    def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
+        """Return why runs of containers may have ended or hung, where those that they are compared with did not.
+
+        :param endings: of each side with runs that ended badly or hung.
+        :param tried: as for :meth:`explain_slowness`.
+        """
+        pairs = [pair for pair in self._pairs if pair.subject.name in endings and pair.baseline.name not in endings]
+        found = [cause for pair in pairs for cause in pair.named(self.ending(pair.subject.name))]
+        entries = self._stored(found, tried)
+        if len(pairs) != 1:
+            # Of several it is not known which one was mended.
+            return entries
+        ended = [*endings[pairs[0].subject.name]]
+        return [{**entry, "ended": ended} for entry in entries]
+
+    def _slow_pairs(
+        self, evaluation: Evaluation, failed: Collection[Tuple[str, str]]
+    ) -> Iterable[Tuple[Pair, Dict[str, float]]]:
+        """Yield each container that is too slow, with the overhead of its metrics that failed."""
+        for pair in self._pairs:
+            metrics = {
+                metric: pairs.estimate or 0.0
+                for (side, metric), pairs in evaluation.pairs.items()
+                if side == pair.subject.name and (side, metric) in failed and (pairs.estimate or 0.0) > pairs.lowest
+            }
+            if metrics:
+                yield pair, metrics
+
+    def _causes(self, pair: Pair, metrics: Iterable[str]) -> List[Cause]:
+        failed = [self._metrics[name] for name in metrics]
+        return causes(*pair.seen(Path(), self._runs), failed, self._facts.ranks)
+
+    def _loss(self, metric: str, worse: float) -> float:
+        """Return by how many percent longer the container takes: 100 for half the rate."""
+        return worse if self._metrics[metric].better == "lower" else 100 * worse / max(1e-9, 100 - worse)
+
+    def _stored(self, found: Sequence[Cause], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
+        pairs = {pair.subject.name: pair for pair in self._pairs}
+        entries = []
+        for cause, remedy, result in tried:
+            pair = pairs[remedy.of]
+            seen = of_pair(Path(), self._runs, (pair.baseline.name, remedy.name))
+            shown = {**result, "took_effect": took_effect(entry(cause), *seen)}
+            entries.append({**entry(pair.named([cause])[0]), "result": shown})
+        return stored(found, entries)

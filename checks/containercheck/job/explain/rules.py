@@ -32,7 +32,7 @@ from containercheck.job.explain.causes import (
     rules_of,
 )
 from containercheck.job.explain.observations import Observation
-from containercheck.job.formatting import cores_of, size
+from containercheck.job.texts import cores_of, size
 
 #: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
 SMALL, FULL = 1 << 30, 64 << 20

@@ -17,7 +17,7 @@ from containercheck.job.explain.causes import (
     rules_of,
 )
 from containercheck.job.explain.observations import Use
-from containercheck.job.formatting import size
+from containercheck.job.texts import size
 
 #: Part of the periods in which a cgroup may hold its processes back without an effect.
 HELD_BACK = 0.05

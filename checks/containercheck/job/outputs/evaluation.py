@@ -1,8 +1,8 @@
 """Turn runs into rounds, problems and verdicts, in the job after every run.
 
-How a verdict comes about: ``reading`` finds values in a run's output, ``run_results`` reads a run, this module adds the
-values of a round to pairs, ``stats/pairs`` judges these by two tests (``stats/boundaries``), ``verdict/outcome``
-compares the sides, and ``verdict/comparison`` has the line and the row of each metric.
+How a verdict comes about: ``reading`` reads a run, this module adds the values of a round to pairs, ``stats/pairs``
+judges these by two tests (``stats/boundaries``), and ``verdict/comparison`` compares the sides, with a line and a row
+for each metric.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from containercheck.job import contract, texts
-from containercheck.job.outputs import reading, reasons, run_results
+from containercheck.job.outputs import reading, reasons
 from containercheck.job.outputs.experiments import Experiments, Remedy
 from containercheck.job.outputs.facts import Facts, JobSide
-from containercheck.job.outputs.run_results import DIFFER, Problem, Values
+from containercheck.job.outputs.reading import DIFFER, Problem, Values
 from containercheck.job.stats import pairs as paired
-from containercheck.job.stats.differences import side_value
+from containercheck.job.stats.boundaries import side_value
 from containercheck.job.stats.pairs import Pairs
 
 #: Number of problems of one kind that ends a check: node-hours are not spent on proving it a third time.
@@ -107,7 +107,7 @@ class Evaluation:
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
         self._runs[side] += 1
-        result = run_results.read_run(run, self._facts, self._stagedir, side)
+        result = reading.read_run(run, self._facts, self._stagedir, side)
         self.problems += result.problems
         if result.values:
             self._round.setdefault(side, []).append(result.values)
@@ -250,7 +250,7 @@ class Evaluation:
     def final_problems(self) -> List[str]:
         """Return the reasons why the runs are invalid, a line each, after the last run."""
         lines = [f"{self._facts.side(name).label}: {why}" for name, why in self._unprepared.items()]
-        lines += run_results.lines(self.problems, self._runs)
+        lines += reading.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
             if left and side.compared_with is not None and side.compared_with not in self._leftovers:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 from containercheck.job.outputs import reading
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.run_results import Values, read_run
+from containercheck.job.outputs.reading import Values, read_run
 from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs
 
 #: Rounds after which remedies are no longer waited for.
@@ -63,7 +63,7 @@ class Remedy(NamedTuple):
     """A side that runs in the same rounds as the others, to see whether a change helps.
 
     :ivar name: of the side, and ``of`` of the side that it repeats with one change.
-    :ivar metrics: of each metric that failed, its overhead; empty where runs ended or hung.
+    :ivar metrics: of each metric that failed, its overhead; empty where runs ended or hung, or ranks did not start.
     """
 
     name: str
@@ -77,7 +77,6 @@ class Experiments:
     :param facts: by which runs are read.
     :ivar trials: by remedy and metric.
     :ivar failed: why a remedy is left out, by its name.
-    :ivar ended_well: of each remedy the runs that ended, with right answers.
     """
 
     def __init__(self, facts: Facts, remedies: Iterable[Remedy] = ()) -> None:
@@ -87,11 +86,6 @@ class Experiments:
         self._values: Dict[str, Values] = {}
         self.trials: Dict[str, Dict[str, RemedyTrial]] = collections.defaultdict(collections.OrderedDict)
         self.failed: Dict[str, str] = {}
-        self.ended_well: Dict[str, int] = collections.Counter()
-
-    def begin(self, remedy: Remedy) -> None:
-        """Add a remedy for what ends or hangs; its metrics are not judged."""
-        self._remedies[remedy.name] = remedy
 
     def is_remedy(self, side: str) -> bool:
         """Tell whether a side is a remedy, and not judged."""
@@ -105,7 +99,6 @@ class Experiments:
             self.failed[name] = result.problems[0].text
         elif result.values:
             self._values[name] = result.values
-            self.ended_well[name] += 1
 
     def end_round(self, metrics: Optional[Mapping[str, Mapping[str, float]]], answers: Mapping[str, Any]) -> None:
         """Count the round of the runs that were added last.
@@ -177,7 +170,6 @@ class Experiments:
             {
                 "name": name,
                 "failed": self.failed.get(name, ""),
-                "ended_well": self.ended_well[name],
                 "metrics": {metric: trial.result() for metric, trial in self.trials.get(name, {}).items()},
             }
             for name in self._remedies

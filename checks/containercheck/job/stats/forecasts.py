@@ -11,8 +11,15 @@ import math
 import statistics
 from typing import NamedTuple, Optional, Sequence
 
-from containercheck.job.stats.boundaries import HORIZON, averages, moderated_scale, rank_boundary, t_boundary
-from containercheck.job.stats.differences import centre, spread
+from containercheck.job.stats.boundaries import (
+    HORIZON,
+    averages,
+    centre,
+    moderated_scale,
+    rank_boundary,
+    spread,
+    t_boundary,
+)
 
 #: Kinds of an open verdict, the most urgent first: too slow but not yet certain, suspiciously fast, close to the
 #: tolerance, too noisy.

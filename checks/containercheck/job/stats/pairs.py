@@ -32,8 +32,7 @@ import math
 from typing import Collection, List, NamedTuple, Optional, Tuple
 
 from containercheck.job.stats import forecasts
-from containercheck.job.stats.boundaries import HORIZON, moderate, rank_boundary
-from containercheck.job.stats.differences import Scale, centre, spread, walsh_averages
+from containercheck.job.stats.boundaries import HORIZON, Scale, centre, moderate, rank_boundary, spread, walsh_averages
 from containercheck.job.stats.forecasts import FASTER, NOISY, SLOWER, UNTIL, Accepted
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"

@@ -14,8 +14,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, 
 
 from containercheck.job import contract
 from containercheck.job.container_runtimes import RUNTIMES
-from containercheck.job.formatting import cores_of, size
 from containercheck.job.outputs.facts import JobSide
+from containercheck.job.texts import cores_of, size
 
 #: A run of the record.
 Run = Dict[str, Any]
@@ -117,10 +117,21 @@ class Findings:
         return faults, remarks
 
     def _surroundings(self, side: str) -> Dict[str, Dict[str, str]]:
+        """Return what a container sees by kind and name, with the same words for what is named by side."""
         runtime = json.loads((self._stagedir / contract.runtime_file(side)).read_text())
-        text = (self._stagedir / contract.surroundings_file(side)).read_text(errors="replace")
-        seen = read_surroundings(without_side(text, side, str(self._stagedir.absolute())))
-        return {**seen, "directive": runtime["configuration"]}
+        seen = json.loads((self._stagedir / contract.surroundings_file(side)).read_text())
+        stagedir = str(self._stagedir.absolute())
+        variables = {
+            name: without_side(value, side, stagedir)
+            for name, value in seen["environment"].items()
+            if re.fullmatch(r"\w+", name) and not _EXPECTED_TO_DIFFER.match(name)
+        }
+        return {
+            "variable": variables,
+            "mount": {without_side(place, side, stagedir): facts[0] for place, facts in seen["mounts"].items()},
+            "limit": {**seen["limits"], "CapEff": seen["status"].get("CapEff", "")},
+            "directive": runtime["configuration"],
+        }
 
     def _left_files(self) -> List[str]:
         """Return a line for each side whose runs left files in shared memory, and whose runs all left some in /tmp.
@@ -299,28 +310,6 @@ def without_side(text: str, side: str, stagedir: str) -> str:
     job_path = re.compile(rf"(?<![\w/.-])({contract.WORKDIR}|{re.escape(stagedir)})(/[^\s:]+)")
     named = re.compile(rf"(?<=[/.]){re.escape(side)}(?=[/.]|$)")
     return job_path.sub(lambda path: path[1] + named.sub("SIDE", path[2]), text)
-
-
-def read_surroundings(text: str) -> Dict[str, Dict[str, str]]:
-    """Return what a container printed: ``variable``, ``mount`` (with its type of file system) and ``limit``, by name.
-
-    :param text: see ``commands.SURROUNDINGS``.
-    """
-    # The value of a variable may have blank lines; lines about mounts begin with their numbers.
-    variables, rest = re.split(r"\n\n(?=\d+ \d+ \d+:\d+ )", f"{text}\n\n0 0 0:0 ", maxsplit=1)[:2]
-    mounts, _, limits = rest.partition("\n\n0 0 0:0 ")[0].partition("\n\n")
-    seen: Dict[str, Dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
-    for line in variables.splitlines():
-        name, equals, value = line.partition("=")
-        if equals and re.fullmatch(r"\w+", name) and not _EXPECTED_TO_DIFFER.match(name):
-            seen["variable"][name] = value
-    for line in mounts.splitlines():
-        words = line.split()
-        seen["mount"][words[4]] = words[words.index("-") + 1]
-    for line in limits.splitlines():
-        name, value = line.split(":", 1) if line.startswith("Cap") else line.rsplit(None, 1)
-        seen["limit"][" ".join(name.split())] = value.strip()
-    return seen
 
 
 def _differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> List[str]:
