@@ -363,7 +363,12 @@ def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path
     process = subprocess.Popen(words, cwd=stage, env=environment, stdout=subprocess.DEVNULL)
 
     def started():
-        return [(pid, processes.status_of(pid)[0]) for pid in processes.descendants(process.pid)]
+        found = []
+        for pid in processes.descendants(process.pid):
+            # It may end at any moment.
+            with contextlib.suppress(OSError):
+                found.append((pid, processes.status_of(pid)[0]))
+        return found
 
     try:
         assert eventually(lambda: [name for _, name in started()].count("sleep") == 2, 60), started()
