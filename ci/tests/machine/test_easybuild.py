@@ -184,7 +184,8 @@ def test_easyconfigs_are_as_easybuild_wants_them_and_all_that_they_need_is_there
         done = subprocess.run(
             [str(EB), *words, f"--prefix={tmp_path}", *map(str, EASYCONFIGS)],
             cwd=tmp_path,
-            env={**os.environ, **modules},
+            # Rich breaks lines at 80 columns, where it is installed.
+            env={**os.environ, **modules, "COLUMNS": "4000"},
             capture_output=True,
             text=True,
         )
