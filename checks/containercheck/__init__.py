@@ -23,8 +23,7 @@ _NAMES = {
     "job.mpi": "MPI_FAMILIES",
     "sides.sides": "Candidate",
     "site.sites": "core_counts instruction_sets node_counts partitions_with_instructions",
-    "software.host": "ask_program",
-    "software.licensed": "SITES",
+    "software.host": "SITES ask_program",
     "software.provision": "Misconfigured Unavailable",
     "software.images": "native_instructions portable_instructions",
 }

@@ -33,8 +33,8 @@ from containercheck.site.sites import instruction_sets as instruction_sets
 from containercheck.site.sites import node_counts as node_counts
 from containercheck.site.sites import partitions_with_instructions as partitions_with_instructions
 from containercheck.software import images
+from containercheck.software.host import SITES as SITES
 from containercheck.software.host import ask_program as ask_program
-from containercheck.software.licensed import SITES as SITES
 from containercheck.software.provision import Misconfigured as Misconfigured
 from containercheck.software.provision import Unavailable as Unavailable
 

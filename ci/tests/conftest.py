@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from containercheck.job import locks, processes
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.verdict.findings import Findings
+from containercheck.site import node_commands
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -116,6 +118,17 @@ def alive_below(directory: Path) -> list[str]:
 def log_of(cache: Path, name: str) -> Path:
     """Return where the log of a build by this user on this machine lies, in a cache."""
     return cache / f"{name}-{os.geteuid()}-{os.uname().nodename}.log"
+
+
+def entry_command(kind: str, **parts: Any) -> list[str]:
+    """Return the command that provides an entry of a cache: its program, its parts and the link to it."""
+    return [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), kind, node_commands.as_json(parts)]
+
+
+def entry_of(command: str) -> dict[str, Any]:
+    """Return the parts of the entry that a command of a build step or a job provides, and its program as ``kind``."""
+    *_, kind, parts = shlex.split(command.removesuffix(" || exit 1"))
+    return {"kind": kind, **json.loads(parts)}
 
 
 def write_program(path: Path, commands: str) -> None:

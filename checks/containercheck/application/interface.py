@@ -62,7 +62,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: literals, because they are read without running the file.
     debian = variable(typ.List[str], value=[])
     #: Whether program and input cannot be downloaded: the site provides both, with options and patterns
-    #: (software/licensed.py).
+    #: (software/host.py).
     site_provides_input: bool = False
     #: Environment of Spack in ``spack-envs/`` with the program.
     spack: str | None = None

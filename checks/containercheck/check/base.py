@@ -32,7 +32,7 @@ from containercheck.site import schedulers, sites, waiting
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
-from containercheck.software import licensed
+from containercheck.software import host
 from containercheck.verdict import known_spreads
 from containercheck.verdict.record import Record
 
@@ -138,12 +138,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Take options and output patterns of a program that only the site has, such as a licensed one."""
         check = type(self).__name__
         if not self.site_provides_input:
-            licensed.refuse_patterns(check, self.site)
+            host.refuse_patterns(check, self.site)
             return
         ready = bool(self.compared_images or self.ready_image) or self.recipe in (self.site.images or {})
-        licensed.require(check, self.site, self.published, self.contained and not ready)
+        host.require_licensed(check, self.site, self.published, self.contained and not ready)
         self.executable_opts = [*site_software.options]
-        self.metrics, self.answers, self.rank_count = licensed.filled_in(
+        self.metrics, self.answers, self.rank_count = host.filled_in(
             check, self.site, self.metrics, self.answers, self.rank_count
         )
 

@@ -23,7 +23,7 @@ from containercheck.site.extras import Software
 from containercheck.site.layout import Layout
 from containercheck.site.node_commands import CacheCommand
 from containercheck.site.sites import Site
-from containercheck.software import licensed
+from containercheck.software import host
 
 #: Seconds and cores for a build on a node. The largest image takes about ten minutes.
 SECONDS, CORES = 3600, 8
@@ -110,7 +110,7 @@ class BuiltCheck(ApplicationFacts):
     def copy_sites_input(self) -> None:
         """Copy the input that only the site has into the working directory, where each run writes its output."""
         if self.site_provides_input:
-            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
+            self.input_commands = [host.copy_command(self.published_path), *self.input_commands]
 
     @run_after("setup")
     @run_after("compile")

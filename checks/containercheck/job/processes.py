@@ -11,7 +11,7 @@ job's other nodes are asked too; elsewhere, containers there end with their comm
 understand the same commands.
 
     python3 checks/containercheck/job containers LABEL
-    python3 checks/containercheck/job each-node convert --load image.oci --runtime podman
+    python3 checks/containercheck/job each-node load image.oci podman
 
 The first removes the containers of one node, and prints a line for each that still ran. The second runs a program once
 on every node of a Slurm job, and ends with the status of the one that failed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -53,11 +54,22 @@ class CacheCommand(str):
         return command
 
 
-def in_build(site: Site, *words: object) -> CacheCommand:
-    """Return the command that runs a program in the build step, with the nodes' Python on a node, else ReFrame's."""
+def in_build(site: Site, kind: str, **parts: object) -> CacheCommand:
+    """Return the command of the build step that provides an entry of a cache (job/build/cache.py).
+
+    The nodes' Python runs it on a node, else ReFrame's.
+
+    :param kind: name of the program.
+    :param parts: parts of the entry, and the link to it; those that are None are left out.
+    """
     python = python_of(site) if site.builds_on_node else shlex.quote(sys.executable)
     owners = [f"--cache-owners={','.join(site.cache_owners)}"] if site.cache_owners else []
-    return CacheCommand(python, (PROGRAMS, *owners, *map(str, words)))
+    return CacheCommand(python, (PROGRAMS, *owners, kind, as_json(parts)))
+
+
+def as_json(parts: Mapping[str, object]) -> str:
+    """Return the parts of an entry as the argument of its program; those that are None are left out."""
+    return json.dumps({name: part for name, part in parts.items() if part is not None}, default=str)
 
 
 def python_of(site: Site) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from reframe.core.exceptions import ReframeError
 
@@ -44,19 +43,14 @@ def provide_image(wanted: Wanted, site: Site) -> Provision:
     _refuse_place(wanted)
     candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
     if not candidates:
-        return _image(wanted, site, LINK)
-    images = {
-        candidate.name: _image(
-            replace(wanted, runtime=candidate.runtime or wanted.runtime),
-            site,
-            contract.image_file(candidate.name),
-            candidate,
-        )
-        for candidate in candidates
-    }
+        return _Image(wanted, site, wanted.recipe, wanted.runtime, LINK).provide()
+    images = {}
+    for candidate in candidates:
+        runtime, link = candidate.runtime or wanted.runtime, contract.image_file(candidate.name)
+        images[candidate.name] = _Image(wanted, site, wanted.recipe, runtime, link, candidate).provide()
     return Provision(
         image=images[candidates[0].name].image,
-        images={name: image.image for name, image in images.items()},
+        images={name: image.image or "" for name, image in images.items()},
         build=tuple(line for image in images.values() for line in image.build),
         activate=tuple(line for image in images.values() for line in image.activate),
     )
@@ -77,92 +71,164 @@ def _refuse_place(wanted: Wanted) -> None:
             )
 
 
-def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = None) -> Provision:
-    """Return one image.
+@dataclass(frozen=True)
+class _Image:
+    """One image of a check: the check's own, or that of a candidate.
 
-    :param candidate: the candidate that the image is for; None for the check's image.
+    :ivar runtime: runtime that the image is for.
+    :ivar link: name of the link to the image file.
+    :ivar candidate: candidate that the image is for; one without a name for the check's own image.
     """
-    recipe, command = wanted.recipe, wanted.runtime.command
-    if candidate and candidate.image:
-        return _ready(candidate.image, f"is compared as {candidate.name}", wanted, site, link)
-    arguments = candidate.arguments if candidate else None
-    # Two MPIs are compared by images of one build each: a ready one next to a built one would be another comparison.
-    family = candidate.mpi if candidate else None
-    ready = wanted.image or (site.images or {}).get(recipe)
-    if ready is not None and arguments is None and family is None:
-        named_as = f"the site's extras, or --image, name for {wanted.check if wanted.image else recipe}"
-        return _ready(ready, named_as, wanted, site, link)
-    try:
-        definition = Recipe(RECIPES, recipe)
-    except CacheError:
-        raise Misconfigured(
-            f"no image: there is no definition file images/{recipe}.def, which {wanted.check} names as its recipe"
-        ) from None
-    # A candidate that is named by its path has its image built by another runtime, where it does not build.
-    is_needed = wanted.runtime.builds or not (candidate and candidate.command)
-    # Otherwise the build step looks for the runtime, elsewhere or after the runtime's modules were loaded.
-    if site.is_here and is_needed and not wanted.runtime_modules and shutil.which(command) is None:
-        # A runtime that the site does not name was found on the PATH.
-        raise Misconfigured(
-            f"no container runtime: the site file's container_platforms name {wanted.runtime.name}, and no {command} "
-            "is on the PATH"
+
+    wanted: Wanted
+    site: Site
+    recipe: str
+    runtime: Runtime
+    link: str
+    candidate: Candidate = Candidate("")
+
+    def provide(self) -> Provision:
+        """Return the image: a ready one, or the recipe's."""
+        candidate, wanted = self.candidate, self.wanted
+        if candidate.image:
+            return self._ready(candidate.image, f"is compared as {candidate.name}")
+        ready = wanted.image or (self.site.images or {}).get(self.recipe)
+        # Two MPIs are compared by images of one build each: a ready one and a built one would be another comparison.
+        if ready is None or candidate.arguments is not None or candidate.mpi is not None:
+            return self._of_recipe()
+        return self._ready(
+            ready, f"the site's extras, or --image, name for {wanted.check if wanted.image else self.recipe}"
         )
-    if not wanted.runtime.builds:
-        converter = _builder(wanted.runtime)
-        if converter is None:
-            storage = wanted.runtime.storage
-            filled = f", and {storage.filled_by}" if storage and storage.filled_by else ""
-            instead = "" if arguments is not None else "; name a ready one in the site's extras, images"
-            raise Unavailable(f"no image: {command} cannot build {recipe}{filled}{instead}")
-        unnamed = candidate and replace(candidate, command=None, builds=False)
-        source = _image(replace(wanted, runtime=converter), site, link, unnamed)
-        return _converted(source, wanted, converter, site, candidate.command if candidate else None)
-    builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
-    words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
-    words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
-    words += ["--release", _release(wanted, site), "--mpi", family or site.mpi_family]
-    words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
-    words += ["--mirror", site.image_mirror] if site.image_mirror else []
-    words += managers.spack_for_image(wanted, site) if definition.environment else []
-    return Provision(image=link, build=(node_commands.in_build(site, "image", *words, recipe),))
 
+    def _of_recipe(self) -> Provision:
+        """Return the image of the recipe, built by the runtime or converted from what another one builds."""
+        candidate, runtime, site = self.candidate, self.runtime, self.site
+        try:
+            definition = Recipe(RECIPES, self.recipe)
+        except CacheError:
+            raise Misconfigured(
+                f"no image: there is no definition file images/{self.recipe}.def, which {self.wanted.check} names as "
+                "its recipe"
+            ) from None
+        # A candidate that is named by its path has its image built by another runtime, where it does not build.
+        is_needed = runtime.builds or not candidate.command
+        # Otherwise the build step looks for the runtime, elsewhere or after the runtime's modules were loaded.
+        if site.is_here and is_needed and not self.wanted.runtime_modules and shutil.which(runtime.command) is None:
+            # A runtime that the site does not name was found on the PATH.
+            raise Misconfigured(
+                f"no container runtime: the site file's container_platforms name {runtime.name}, and no "
+                f"{runtime.command} is on the PATH"
+            )
+        if not runtime.builds:
+            builder = self._builder()
+            if builder is None:
+                filled = f", and {runtime.storage.filled_by}" if runtime.storage and runtime.storage.filled_by else ""
+                instead = "" if candidate.arguments is not None else "; name a ready one in the site's extras, images"
+                raise Unavailable(f"no image: {runtime.command} cannot build {self.recipe}{filled}{instead}")
+            unnamed = replace(candidate, command=None, builds=False)
+            return self._converted(replace(self, runtime=builder, candidate=unnamed)._of_recipe(), builder)
+        arguments = [f"{name}={value}" for name, value in (candidate.arguments or {}).items()]
+        build = node_commands.in_build(
+            site,
+            "image",
+            name=self.recipe,
+            recipes=RECIPES,
+            images=site.cache("image_cache"),
+            jars=site.cache("jar_cache"),
+            runtime=candidate.command if candidate.builds else runtime.command,
+            own=candidate.builds,
+            architecture=architecture_of(site),
+            release=_release(self.wanted, site),
+            family=candidate.mpi or site.mpi_family,
+            mirror=site.image_mirror,
+            arguments=arguments,
+            spack=managers.spack_for_image(self.wanted, site) if definition.environment else None,
+            link=self.link,
+        )
+        return Provision(image=self.link, build=(build,))
 
-def _builder(runtime: Runtime) -> Runtime | None:
-    """Return the runtime of this machine that builds images which can be converted for another one; None for none."""
-    if runtime.form == OCI and not (runtime.storage and runtime.storage.load):
-        return None
-    return next((builder for builder in container_runtimes.on_path() if builder.builds), None)
+    def _builder(self) -> Runtime | None:
+        """Return the runtime of this machine that builds images which can be converted for this one; None for none."""
+        storage = self.runtime.storage
+        if self.runtime.form == OCI and not (storage and storage.load):
+            return None
+        return next((builder for builder in container_runtimes.on_path() if builder.builds), None)
 
+    def _converted(self, source: Provision, builder: Runtime) -> Provision:
+        """Return an image file as what the runtime runs: a directory, or an image in its storage.
 
-def _converted(
-    source: Provision, wanted: Wanted, builder: Runtime, site: Site, command: str | None = None
-) -> Provision:
-    """Return an image file as what the wanted runtime runs: a directory, or an image in its storage.
+        :param builder: runtime that runs the file.
+        """
+        runtime, site = self.runtime, self.site
+        link = self.link[: -len(SUFFIXES[SIF])] + SUFFIXES[runtime.form]
+        in_storage = runtime.form not in (TREE, SQUASHFS)
+        # The storage of a runtime that is named by its path may be another one than the usual command's.
+        command = (self.candidate.command or "") if runtime.storage else ""
+        convert = node_commands.in_build(
+            site,
+            "convert",
+            source=self.link,
+            builder=builder.command,
+            runtime=runtime.command,
+            way=runtime.way.name,
+            command=command,
+            loads=site.is_here,
+            directory=site.cache("image_cache"),
+            link=link,
+        )
+        source = replace(source, build=(*source.build, convert))
+        if not in_storage:
+            return replace(source, image=link)
+        source = replace(source, image=launch.content_of(contract.image_name_file(link)))
+        if site.is_here:
+            return source
+        words = [*self._on_each_node(), "load", link, runtime.command, *filter(None, [command])]
+        return replace(source, activate=(*source.activate, f"{node_commands.in_job(site, *words)} || exit 1"))
 
-    :param builder: the runtime that runs the file.
-    :param command: the runtime as it is typed; its storage may be another one than the usual command's.
-    """
-    runtime, file = wanted.runtime, str(source.image)
-    link = file[: -len(SUFFIXES[SIF])] + SUFFIXES[runtime.form]
-    words: list[Any] = ["convert", "--source", file, "--builder", builder.command, "--runtime", runtime.command]
-    words += ["--way", runtime.way.name] if runtime.way.name else []
-    typed = ["--command", command] if command and runtime.storage else []
-    words += [*typed, "--cache", site.cache("image_cache"), "--link", link]
-    if runtime.form in (TREE, SQUASHFS):
-        return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))
-    name = launch.content_of(contract.image_name_file(link))
-    if site.is_here:
-        return replace(source, image=name, build=(*source.build, node_commands.in_build(site, *words)))
-    convert = node_commands.in_build(site, *words, "--no-load")
-    place = _on_each_node(wanted) if runtime.storage and runtime.storage.per_node else []
-    words = [*place, "convert", "--load", link, "--runtime", runtime.command, *typed]
-    load = f"{node_commands.in_job(site, *words)} || exit 1"
-    return replace(source, image=name, build=(*source.build, convert), activate=(*source.activate, load))
+    def _on_each_node(self) -> list[str]:
+        """Return the program that runs another one on each node of a job, where each has images of its own."""
+        storage = self.runtime.storage
+        return ["each-node"] if self.wanted.nodes > 1 and storage and storage.per_node else []
 
+    def _ready(self, ready: str, named_as: str) -> Provision:
+        """Return a ready image, a path or a name in a registry.
 
-def _on_each_node(wanted: Wanted) -> list[str]:
-    """Return the program that runs another one on each node of a job; empty where that has one node."""
-    return ["each-node"] if wanted.nodes > 1 else []
+        :param named_as: clause for messages: who names it.
+        """
+        runtime, site = self.runtime, self.site
+        path = path_of(ready)
+        if runtime.form != SIF and ready.startswith(("/", "~")) and path.is_file():
+            builder = self._builder()
+            if builder is None:
+                raise Unavailable(f"no image: {runtime.command} does not run {ready}, and it cannot be converted here")
+            return self._converted(replace(self, runtime=builder)._ready(ready, named_as), builder)
+        if runtime.storage:
+            return self._stored(ready, runtime.storage)
+        if "://" in ready:
+            build = node_commands.in_build(site, "pull", architecture=site.architecture, **self._pulled(ready))
+        else:
+            if not path.exists():
+                raise Misconfigured(f"no image: {path}, which {named_as}, does not exist")
+            build = node_commands.in_build(site, "ready", image=path, architecture=site.architecture, link=self.link)
+        return Provision(image=self.link, build=(build,))
+
+    def _pulled(self, reference: str) -> dict[str, object]:
+        """Return the parts of an image of a registry."""
+        directory = self.site.cache("image_cache")
+        return {"reference": reference, "runtime": self.runtime.command, "directory": directory, "link": self.link}
+
+    def _stored(self, ready: str, storage: Storage) -> Provision:
+        """Return an image that the runtime stores itself."""
+        name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
+        image = storage.run.format(name=name, identifier=launch.content_of(contract.IMAGE_ID))
+        found = Provision(image=image, provenance={"image": texts.without_credentials(name)})
+        if storage.is_loaded(name):
+            return found
+        parts = self._pulled(name)
+        if storage.per_node and not self.site.is_here:
+            words = [*self._on_each_node(), "pull", node_commands.as_json(parts)]
+            return replace(found, activate=(f"{node_commands.in_job(self.site, *words)} || exit 1",))
+        return replace(found, build=(node_commands.in_build(self.site, "pull", **parts),))
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -182,51 +248,6 @@ def _release(wanted: Wanted, site: Site) -> str:
             f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "
             f"{', '.join(RELEASES)}, in the site's extras, release"
         ) from None
-
-
-def _ready(ready: str, named_as: str, wanted: Wanted, site: Site, link: str) -> Provision:
-    """Return a ready image, a path or a name in a registry.
-
-    :param named_as: clause for messages: who names it.
-    """
-    runtime = wanted.runtime
-    architecture = ["--architecture", site.architecture] if site.architecture else []
-    words = ["pull", "--runtime", runtime.command, "--cache", site.cache("image_cache")]
-    is_file = ready.startswith(("/", "~")) and path_of(ready).is_file()
-    if runtime.form != SIF and is_file:
-        builder = _builder(runtime)
-        if builder is None:
-            raise Unavailable(f"no image: {runtime.command} does not run {ready}, and it cannot be converted here")
-        source = _ready(ready, named_as, replace(wanted, runtime=builder), site, link)
-        return _converted(source, wanted, builder, site)
-    if runtime.storage:
-        return _stored(ready, runtime.storage, words, site, _on_each_node(wanted))
-    if "://" in ready:
-        return Provision(
-            image=link, build=(node_commands.in_build(site, *words, *architecture, "--link", link, ready),)
-        )
-    path = path_of(ready)
-    if not path.exists():
-        raise Misconfigured(f"no image: {path}, which {named_as}, does not exist")
-    words = ["--ready", path, "--link", link, *architecture]
-    return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
-
-
-def _stored(ready: str, storage: Storage, words: list[Any], site: Site, each_node: list[str]) -> Provision:
-    """Return an image that the runtime stores itself.
-
-    :param words: the program that pulls it, with options.
-    :param each_node: the program that runs another one on each node, where there are several.
-    """
-    name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
-    image = storage.run.format(name=name, identifier=launch.content_of(contract.IMAGE_ID))
-    provenance = {"image": texts.without_credentials(name)}
-    if storage.is_loaded(name):
-        return Provision(image=image, provenance=provenance)
-    if storage.per_node and not site.is_here:
-        pull = f"{node_commands.in_job(site, *each_node, *words, name)} || exit 1"
-        return Provision(image=image, activate=(pull,), provenance=provenance)
-    return Provision(image=image, build=(node_commands.in_build(site, *words, name),), provenance=provenance)
 
 
 def portable_kernels(site: Site) -> str:

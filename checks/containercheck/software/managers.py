@@ -67,21 +67,29 @@ def provide_spack(wanted: Wanted, site: Site) -> Provision:
     program, view = f"{wanted.view_directory}/{wanted.executable}", f"{contract.SPACK}/{contract.SPACK_VIEW}"
     return Provision(
         program=f"./{view}/{program}",
-        build=(_spack_build(site, command, directory, contract.SPACK, "--program", program),),
+        build=(_spack_build(site, command, directory, contract.SPACK, program),),
         # Programs that it needs, and those that make its input, must come from the same environment.
         activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
     )
 
 
-def _spack_build(site: Site, command: str, directory: Path, link: str, *options: str) -> str:
+def _spack_build(site: Site, command: str, directory: Path, link: str, program: str | None = None) -> str:
     """Return the command of the build step that installs an environment of Spack.
 
     :param link: name of the link to the environment.
+    :param program: program that the environment must have.
     """
-    words: list[object] = ["--environment", directory, "--spack", command, "--architecture", architecture_of(site)]
-    words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", link]
-    words += ["--site", path_of(site.spack_site)] if site.spack_site else []
-    return node_commands.in_build(site, "spack", *words, *options, directory.name)
+    parts = {"environment": directory, "architecture": architecture_of(site), "program": program, "link": link}
+    return node_commands.in_build(site, "spack", **parts, **_spack_parts(site, command, site.target))
+
+
+def _spack_parts(site: Site, command: str, target: str | None) -> dict[str, object]:
+    """Return the parts of all environments of Spack on a partition.
+
+    :param target: processor that is compiled for.
+    """
+    site_file = path_of(site.spack_site) if site.spack_site else None
+    return {"command": command, "target": target, "directory": site.cache("spack_cache"), "site_file": site_file}
 
 
 def provide_library(wanted: Wanted, site: Site) -> Provision:
@@ -120,8 +128,8 @@ def home_of(library: str) -> str:
     return f"{library.upper()}_HOME"
 
 
-def spack_for_image(wanted: Wanted, site: Site) -> list[object]:
-    """Return the options for an image with an environment: the bare program's, or else the recipe's.
+def spack_for_image(wanted: Wanted, site: Site) -> dict[str, object]:
+    """Return the parts of the environment of an image: the bare program's, or else the recipe's.
 
     It is compiled for the partition's processor too, or for any of its architecture if it is to be portable.
 
@@ -129,10 +137,9 @@ def spack_for_image(wanted: Wanted, site: Site) -> list[object]:
     :raises Misconfigured: there is no such environment, or no Spack where the site names one.
     """
     directory, architecture = _environment_of(wanted), architecture_of(site)
-    words = ["--spack", _command_of("Spack", site.spack, wanted, site), "--spack-cache", site.cache("spack_cache")]
-    words += ["--target", architecture if wanted.portable else site.target]
-    words += ["--spack-site", path_of(site.spack_site)] if site.spack_site else []
-    return [*words, "--environment", directory] if directory else words
+    command = _command_of("Spack", site.spack, wanted, site)
+    parts = _spack_parts(site, command, architecture if wanted.portable else site.target)
+    return {**parts, "environment": directory} if directory else parts
 
 
 def _environment_of(wanted: Wanted) -> Path | None:
@@ -162,17 +169,22 @@ def provide_easybuild(wanted: Wanted, site: Site) -> Provision:
             "system's modules_system into the site file"
         )
     command = _command_of("EasyBuild", site.easybuild, wanted, site)
-    words: list[object] = ["--easyconfig", easyconfig, *(f"--robot={path}" for path in robot), "--easybuild", command]
-    words += ["--architecture", architecture_of(site), "--target", site.target]
-    words += [f"--compiled-for={flags}"] if (flags := compiled_for(site)) else []
-    words += ["--cache", site.cache("easybuild_cache"), "--link", contract.EASYBUILD]
-    words += ["--site", path_of(site.easybuild_site)] if site.easybuild_site else []
-    words += ["--program", wanted.executable, wanted.check]
-    return Provision(
+    build = node_commands.in_build(
+        site,
+        "easybuild",
+        name=wanted.check,
+        easyconfig=easyconfig,
+        robot=list(map(str, robot)),
+        site_file=path_of(site.easybuild_site) if site.easybuild_site else None,
+        command=command,
+        compiled_for=compiled_for(site),
         program=wanted.executable,
-        build=(node_commands.in_build(site, "easybuild", *words),),
-        activate=tuple(_loading(wanted, module_of(easyconfig))),
+        target=site.target,
+        architecture=architecture_of(site),
+        directory=site.cache("easybuild_cache"),
+        link=contract.EASYBUILD,
     )
+    return Provision(program=wanted.executable, build=(build,), activate=tuple(_loading(wanted, module_of(easyconfig))))
 
 
 def module_of(easyconfig: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from pathlib import Path
 
 from containercheck.job import contract, pins, texts
 from containercheck.site import node_commands
@@ -34,10 +35,11 @@ def provide_compiled(wanted: Wanted, site: Site) -> Provision:
     """
     if wanted.source is None:
         return Provision()
-    if wanted.source.endswith(".cpp"):
-        return _from_cache(wanted, site)
-    program, source = f"bin/{wanted.executable}", shlex.quote(str(CHECKS / "src" / wanted.source))
-    if wanted.source.endswith(".py"):
+    path = CHECKS / "src" / wanted.source
+    if path.suffix == ".cpp":
+        return _from_cache(wanted, path, site)
+    program, source = f"bin/{wanted.executable}", shlex.quote(str(path))
+    if path.suffix == ".py":
         return Provision(program=f"./{program}", build=("mkdir -p bin", f"install {source} {program}"))
     compiler, install = compiler_of(wanted, site), _NO_COMPILER.format(wanted.mpi_family or site.mpi_family)
     reason = f"no software: {wanted.executable} is built from source, and no {compiler} is on the PATH: {install}"
@@ -76,13 +78,21 @@ def _linked_statically(command: str, program: str) -> str:
     return f"{{ {{ {command} && {verify}; }} || {complain}; }}"
 
 
-def _from_cache(wanted: Wanted, site: Site) -> Provision:
+def _from_cache(wanted: Wanted, path: Path, site: Site) -> Provision:
     """Return a program in C++, from the cache: with a large library it takes a minute to compile."""
-    words = ["--cache", site.cache("program_cache"), "--architecture", architecture_of(site), "--mpi", site.mpi_family]
-    words += [f"--header={header}={package}" for header, package in wanted.headers.items()]
-    words += [f"--option={option}" for option in wanted.compile_options]
-    words += ["--source", CHECKS / "src" / wanted.source, "--link", wanted.executable, wanted.executable]
-    return Provision(program=f"./{wanted.executable}", build=(node_commands.in_build(site, "compile", *words),))
+    command = node_commands.in_build(
+        site,
+        "compile",
+        name=wanted.executable,
+        source=path,
+        options=wanted.compile_options,
+        headers=wanted.headers,
+        family=site.mpi_family,
+        architecture=architecture_of(site),
+        directory=site.cache("program_cache"),
+        link=wanted.executable,
+    )
+    return Provision(program=f"./{wanted.executable}", build=(command,))
 
 
 def provide_mpi_times(wanted: Wanted, site: Site) -> Provision:
@@ -110,8 +120,15 @@ def provide_environment(wanted: Wanted, site: Site) -> Provision:
     path = CHECKS / "src" / wanted.requirements
     if path.exists() and (problem := pins.not_for(path.parent.name, path, architecture_of(site))):
         raise Unavailable(f"no software: {problem}")
-    words = ["--cache", site.cache("venv_cache"), "--architecture", architecture_of(site), "--link", "venv"]
-    build = node_commands.in_build(site, "venv", *words, "--requirements", path, path.parent.name)
+    build = node_commands.in_build(
+        site,
+        "venv",
+        name=path.parent.name,
+        requirements=path,
+        architecture=architecture_of(site),
+        directory=site.cache("venv_cache"),
+        link="venv",
+    )
     return Provision(program=wanted.executable, build=(build,), activate=(". venv/bin/activate",))
 
 
@@ -125,8 +142,9 @@ def provide_jars(wanted: Wanted, site: Site) -> Provision:
     if not site.builds_on_node and shutil.which("mvn") is None:
         raise Unavailable("no software: jars come through Maven, and no mvn is on the PATH (Debian and Ubuntu: maven)")
     path = CHECKS / "src" / wanted.artifacts
-    words = ["--cache", site.cache("jar_cache"), "--link", "jars", "--artifacts", path, path.parent.name]
-    return Provision(build=(node_commands.in_build(site, "jars", *words),))
+    name, directory = path.parent.name, site.cache("jar_cache")
+    build = node_commands.in_build(site, "jars", name=name, artifacts=path, directory=directory, link="jars")
+    return Provision(build=(build,))
 
 
 def provide_input(wanted: Wanted, site: Site) -> Provision:
@@ -139,8 +157,8 @@ def provide_input(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     provenance = {"input": texts.without_credentials(reference)}
     if "://" in reference:
-        words = ["--cache", site.cache("input_cache"), "--link", "published", reference]
-        fetch = node_commands.in_build(site, "download", *words)
+        directory = site.cache("input_cache")
+        fetch = node_commands.in_build(site, "download", reference=reference, directory=directory, link="published")
         return Provision(published="published", build=(fetch,), provenance=provenance)
     path = path_of(reference)
     if not path.exists():

@@ -7,7 +7,7 @@ import re
 import shutil
 
 import pytest
-from conftest import BARE, PLANTED, REPOSITORY, evaluation_of, facts_of, record_of, run_of
+from conftest import BARE, PLANTED, REPOSITORY, entry_of, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Candidate, Metric
 from containercheck.job import architectures
 from containercheck.job.container_runtimes import by_name
@@ -86,8 +86,8 @@ def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_to
     recipe = recipes / "tiny.def"
     recipe.write_text(recipe.read_text().replace("    MIRROR=\n", "    MIRROR=\n    KERNELS=portable\n"))
     recipe.write_text(recipe.read_text() + "    Kernels {{ KERNELS }}\n")
-    for told, label in (((), "portable"), (("--argument=KERNELS=AVX_512",), "AVX_512")):
-        result = build(recipes, tmp_path / "cache", more=told)
+    for told, label in (([], "portable"), (["KERNELS=AVX_512"], "AVX_512")):
+        result = build(recipes, tmp_path / "cache", arguments=told)
         assert result.returncode == 0, result.stderr
         assert f"Kernels: {label}\n" in run([RUNTIME, "inspect", "--labels", str(tmp_path / "image.sif")]).stdout
         assert recorded(tmp_path).get("arguments") == ([f"KERNELS={label}"] if told else None)
@@ -95,7 +95,7 @@ def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_to
 
 
 def test_what_a_recipe_does_not_take_makes_no_other_image(recipes):
-    assert key_of(recipes, "tiny", extra_arguments=["KERNELS=AVX_512"]) == key_of(recipes, "tiny")
+    assert key_of(recipes, "tiny", arguments=["KERNELS=AVX_512"]) == key_of(recipes, "tiny")
 
 
 def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeypatch):
@@ -110,11 +110,9 @@ def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeyp
     )
     found = images.provide_image(wanted, partition("zen4", images={"gromacs": "/ready.sif"}))
     assert found.images == {"portable": "portable.image.sif", "native": "native.image.sif"}
-    portable, native = found.build
-    assert " --link portable.image.sif " in portable
-    assert "--argument" not in portable
-    assert " --argument=KERNELS=AVX_512 " in native
-    assert not any(word in found.build for word in ("--own", "/ready.sif"))
+    portable, native = map(entry_of, found.build)
+    assert (portable["link"], portable["arguments"], portable["own"]) == ("portable.image.sif", [], False)
+    assert (native["link"], native["arguments"], native["own"]) == ("native.image.sif", ["KERNELS=AVX_512"], False)
 
 
 # What they prove, and the verdict.

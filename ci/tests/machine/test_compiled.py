@@ -1,4 +1,4 @@
-"""Programs in C++ are compiled once into a cache, or not at all: with the machine's own compiler, from a few lines."""
+"""Programs in C++ and Python environments are built once into a cache, or not at all: by the machine's own tools."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
+from dataclasses import replace
 
 import pytest
-from conftest import REPOSITORY, eventually, log_of
+from conftest import REPOSITORY, entry_command, entry_of, eventually, log_of
 from containercheck import software
 from containercheck.job import contract
 from containercheck.site.sites import Site
@@ -19,7 +19,6 @@ from containercheck.software import Wanted, sources
 from muelu import MueLu
 from palabos import Palabos
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "job"
 HERE = platform.machine()
 CODE = '#include "tiny.h"\n#include <cstdio>\nint main() { std::printf("%d %d\\n", NUMBER, OTHER); }\n'
 
@@ -49,23 +48,18 @@ def place(tmp_path):
     return tmp_path
 
 
-def command(place, *options, compiler=None, architecture=HERE):
-    words = ["--source", place / "code" / "tiny.cpp", "--compiler", compiler or place / "compiler"]
-    words += [f"--option=-I{place / 'library'}", *(f"--option={option}" for option in options or ["-DOTHER=2"])]
-    words += ["--header=tiny.h=libtiny-dev", "--architecture", architecture, "--mpi", "openmpi"]
-    words += ["--cache", place / "cache", "--link", place / "tiny", "tiny"]
-    return [sys.executable, str(PROGRAM), "compile", *map(str, words)]
+def command(place, *options, **parts):
+    """Return the command that compiles the program; the parts replace those that it usually has."""
+    usual = {"source": place / "code" / "tiny.cpp", "compiler": str(place / "compiler"), "architecture": HERE}
+    usual = {**usual, "options": [f"-I{place / 'library'}", *(options or ["-DOTHER=2"])], "family": "openmpi"}
+    usual = {**usual, "headers": {"tiny.h": "libtiny-dev"}, "directory": place / "cache", "link": place / "tiny"}
+    return entry_command("compile", name="tiny", **{**usual, **parts})
 
 
-def compile_(place, *options, **facts):
-    environment = facts.pop("environment", {})
-    return subprocess.run(
-        command(place, *options, **facts),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, **environment},
-    )
+def compile_(place, *options, variables=(), **parts):
+    environment = {**os.environ, **dict(variables)}
+    words = command(place, *options, **parts)
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
 
 
 def said(place):
@@ -86,7 +80,12 @@ def test_a_program_is_compiled_once(place):
     again = compile_(place)
     assert "compiled in" not in again.stdout
     assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
-    assert (place / "tiny").resolve().name == programs(place)[0]
+    # A header that changed has it compiled again.
+    (place / "library" / "tiny.h").write_text("#define NUMBER 7\n")
+    result = compile_(place)
+    assert "older than a header that it was made with, compiling it again" in result.stdout
+    assert said(place) == "7 2\n"
+    assert [(place / "tiny").resolve().name] == programs(place)
 
 
 def test_what_it_is_made_of_makes_another_program(place):
@@ -106,21 +105,10 @@ def test_what_it_is_made_of_makes_another_program(place):
     assert "compiled in" not in compile_(place).stdout
 
 
-def test_a_header_that_changed_has_it_compiled_again(place):
-    compile_(place)
-    (place / "library" / "tiny.h").write_text("#define NUMBER 7\n")
-    result = compile_(place)
-    assert "older than a header that it was made with, compiling it again" in result.stdout
-    assert said(place) == "7 2\n"
-    assert "compiled in" not in compile_(place).stdout
-    assert len(programs(place)) == 1
-
-
 @pytest.mark.parametrize(
     ("code", "why"),
     [
         (CODE.replace("NUMBER", "no_such_number"), "error: 'no_such_number' was not declared"),
-        ('#include "no-such.h"\n', "fatal error: no-such.h: No such file or directory"),
         ("void absent();\nint main() { absent(); }\n", "undefined reference to `absent()'"),
     ],
 )
@@ -139,14 +127,21 @@ def test_a_failure_is_told_with_its_line_and_leaves_nothing(place, code, why):
     assert not (place / "tiny").is_symlink()
 
 
-def test_a_header_that_is_not_there_is_a_reason_for_a_skip(place):
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({}, "tiny is built from source, and {compiler} finds no tiny.h: install libtiny-dev where the release has it"),
+        ({"compiler": "no-such"}, "tiny is built from source, and no no-such is on the PATH: install it, or load its "),
+        ({"architecture": "pdp11"}, "tiny is for pdp11, and it would be built here on "),
+    ],
+    ids=["header", "compiler", "architecture"],
+)
+def test_what_cannot_be_compiled_here_is_a_reason_for_a_skip(place, parts, reason):
     (place / "library" / "tiny.h").unlink()
-    result = compile_(place)
+    result = compile_(place, **parts)
     assert result.returncode == contract.UNSUPPORTED
-    assert result.stderr == (
-        f"error: no software: tiny is built from source, and {place / 'compiler'} finds no tiny.h: install libtiny-dev "
-        "where the release has it, or name a program in the site's extras, software\n"
-    )
+    assert result.stderr.startswith(f"error: no software: {reason.format(compiler=place / 'compiler')}")
+    assert result.stderr.count("\n") == 1
 
 
 def test_libraries_for_another_mpi_are_a_reason_for_a_skip(place):
@@ -161,30 +156,6 @@ def test_libraries_for_another_mpi_are_a_reason_for_a_skip(place):
         "Open MPI: name a program in the site's extras, software\n"
     )
     assert programs(place) == []
-
-
-def test_no_compiler_is_a_reason_for_a_skip(place):
-    result = compile_(place, compiler="no-such-compiler")
-    assert result.returncode == contract.UNSUPPORTED
-    assert result.stderr == (
-        "error: no software: tiny is built from source, and no no-such-compiler is on the PATH: install it, or load "
-        "its module: modules of the site's environment\n"
-    )
-
-
-def test_a_program_for_another_architecture_is_not_compiled_here(place):
-    result = compile_(place, architecture="pdp11")
-    assert result.returncode == contract.UNSUPPORTED
-    assert "tiny is for pdp11, and it would be built here on " in result.stderr
-    assert not (place / "cache").exists()
-
-
-def test_where_only_the_cache_counts_nothing_is_compiled(place):
-    only = {contract.CACHED_ONLY: "1"}
-    assert compile_(place, environment=only).returncode == 1
-    assert not (place / "cache").exists()
-    assert compile_(place).returncode == 0
-    assert compile_(place, environment=only).returncode == 0
 
 
 def test_two_that_start_at_once_compile_it_once(place):
@@ -216,17 +187,11 @@ def test_a_check_in_cpp_is_compiled_into_the_sites_cache():
     site = Site("a:b", is_here=False, architecture="x86_64", cores=2, gpus=0, program_cache="/shared/programs")
     wanted = Wanted("Code", "code", source="code/code.cpp", compile_options=("-lx",), headers={"x.h": "libx-dev"})
     found = sources.provide_compiled(wanted, site)
-    (build,) = found.build
-    assert found.program == "./code"
-    assert " compile --cache /shared/programs --architecture x86_64 --mpi openmpi " in build
-    assert "--header=x.h=libx-dev --option=-lx --source " in build
-    assert build.endswith("/checks/src/code/code.cpp --link code code")
-
-
-def test_a_partition_of_unknown_architecture_is_a_reason_for_a_skip():
-    site = Site("a:b", is_here=False, architecture=None, cores=2, gpus=0)
+    parts = {"source": f"{REPOSITORY}/checks/src/code/code.cpp", "options": ["-lx"], "headers": {"x.h": "libx-dev"}}
+    parts = {**parts, "family": "openmpi", "architecture": "x86_64", "directory": "/shared/programs", "link": "code"}
+    assert found.program == "./code" and entry_of(found.build[0]) == {"kind": "compile", "name": "code", **parts}
     with pytest.raises(software.Unavailable, match="architecture unknown"):
-        sources.provide_compiled(Wanted("Code", "code", source="code/code.cpp"), site)
+        sources.provide_compiled(wanted, replace(site, architecture=None))
 
 
 def stated(check, name):
@@ -246,3 +211,58 @@ def test_the_image_has_the_same_program_compiled_in_the_same_way(check):
     assert compiled[5:] == list(stated(check, "compile_options"))
     # Debian's package of each header is one that the recipe installs.
     assert all(package in recipe for package in stated(check, "headers").values())
+
+
+#: Requirements of a small Python environment.
+PINNED = "six==1.16.0\n"
+
+
+@pytest.fixture
+def make(tmp_path):
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(PINNED)
+
+    def run(text=None):
+        if text is not None:
+            requirements.write_text(text)
+        parts = {"requirements": requirements, "directory": tmp_path / "cache", "link": tmp_path / "venv"}
+        command = entry_command("venv", name="tiny", architecture=HERE, **parts)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    return run
+
+
+def test_an_environment_is_made_once_and_made_again_when_it_is_damaged(make, tmp_path):
+    first = make()
+    assert first.returncode == 0, first.stderr
+    assert "built in" in first.stdout
+    python = tmp_path / "venv" / "bin" / "python"
+    version = subprocess.run(
+        [python, "-c", "import six; print(six.__version__)"], capture_output=True, text=True, check=True
+    )
+    assert version.stdout == "1.16.0\n"
+    again = make()
+    assert "built in" not in again.stdout
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    next((tmp_path / "venv").resolve().glob("lib/*/site-packages/six.py")).unlink()
+    assert "is corrupt, building it again" in make().stdout
+
+
+def test_a_package_that_does_not_exist_leaves_no_environment(make, tmp_path):
+    result = make("containercheck-has-no-such-package==1.0\n")
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "containercheck-has-no-such-package" in result.stderr
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == []
+    assert not (tmp_path / "venv").exists()
+
+
+def test_requirements_for_other_machines_are_told_by_the_exit_status(make):
+    result = make(f"# only for: pdp11\n{PINNED}")
+    assert result.returncode == 3
+    assert result.stderr.startswith("error: no software: tiny is pinned for pdp11, and the partition is ")
+    result = make(f"# only for: {HERE}; Python 3.99, 4.0\n{PINNED}")
+    assert result.returncode == 3
+    assert "it is pinned for Python 3.99, 4.0, and found was only 3." in result.stderr
+    own = ".".join(platform.python_version_tuple()[:2])
+    assert make(f"# only for: {HERE}; Python {own}\n{PINNED}").returncode == 0

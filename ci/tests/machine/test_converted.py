@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -13,9 +12,8 @@ import sys
 import tempfile
 
 import pytest
-from conftest import REPOSITORY, eventually, write_program
-from containercheck.job import container_runtimes, contract, locks, processes, runtime_start
-from containercheck.job.build import image_convert, image_files
+from conftest import REPOSITORY, entry_command, eventually, write_program
+from containercheck.job import container_runtimes, contract, launch, locks, processes, runtime_start
 from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
@@ -23,7 +21,7 @@ from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from docker_engines import docker_itself, podman_as_docker
 from test_containers_left import ONCE
-from users import open_directory
+from users import ALICE, environment_of, home_of, need_root, open_directory, with_ids, words_as
 
 NODE = REPOSITORY / "checks" / "containercheck" / "job"
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -65,8 +63,8 @@ def image(tmp_path_factory):
     command = ["apptainer", "build", "--fakeroot", str(place / "image.sif"), str(recipe)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    ready = [sys.executable, str(NODE), "image", "--ready", str(place / "image.sif"), "--link", "image.sif"]
     (place / "stage").mkdir()
+    ready = entry_command("ready", image=place / "image.sif", link="image.sif")
     subprocess.run(ready, cwd=place / "stage", check=True)
     return place
 
@@ -85,25 +83,23 @@ def podman(tmp_path, monkeypatch):
     subprocess.run(["podman", "rmi", "--force", "--all"], capture_output=True)
 
 
-def convert(stage, cache, runtime, *options):
-    """Convert the image for a runtime; return its facts, with the source's record in place again."""
-    way = options[options.index("--way") + 1] if "--way" in options else ""
-    link = stage / f"image.{by_name(runtime).in_way(way).form}"
+def convert(stage, cache, runtime, way="", loads=True):
+    """Convert the image for a runtime; return its facts and the output, with the source's record in place again.
+
+    :raises AssertionError: that fails; the message is the error.
+    """
+    link = f"image.{by_name(runtime).in_way(way).form}"
     record = (stage / "image.json").read_text()
-    words = ["--source", "image.sif", "--builder", "apptainer", "--runtime", by_name(runtime).command]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(stage)
-        # Such a small image disturbs no measurement, and need not wait for any.
-        patch.setattr(locks, "MACHINE_LOCK", cache.parent / "machine.lock")
-        patch.setattr(locks, "TURN_LOCK", cache.parent / "turn.lock")
-        patch.setattr(sys, "argv", ["convert", *words, "--cache", str(cache), "--link", link.name, *options])
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output):
-            image_convert.main()
+    parts = {"source": "image.sif", "builder": "apptainer", "runtime": by_name(runtime).command, "way": way}
+    command = entry_command("convert", **parts, loads=loads, directory=cache, link=link)
+    # Such a small image disturbs no measurement, and need not wait for any.
+    environment = {**os.environ, locks.OTHER_DIRECTORY: str(cache.parent)}
+    done = subprocess.run(command, cwd=stage, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     facts = json.loads((stage / "image.json").read_text())
     (stage / "image.json").write_text(record)
     assert facts["source"]["sha256"] == json.loads(record)["sha256"] != facts["sha256"]
-    return facts, output.getvalue()
+    return facts, done.stdout
 
 
 def run(runtime, image, stage, program):
@@ -202,19 +198,8 @@ def test_podman_hpc_copies_what_it_loads_for_all_nodes(image, podman, tmp_path, 
     assert (tmp_path / "bin" / "podman-hpc.migrated").read_text() == f"{facts['path']}\n"
     subprocess.run(["podman", "rmi", facts["path"]], check=True, capture_output=True)
     write_program(tmp_path / "bin" / "podman-hpc", program + "echo no space; exit 1")
-    with pytest.raises(SystemExit, match="podman-hpc does not load localhost/containercheck/.*: no space"):
+    with pytest.raises(AssertionError, match="podman-hpc does not load localhost/containercheck/.*: no space"):
         convert(image / "stage", tmp_path / "cache", "Podman-HPC")
-
-
-def test_an_image_is_recorded_with_the_bytes_of_its_files(image, tmp_path):
-    """The program and the variables that the runtime keeps; a directory has no other size than that of its files."""
-    program = os.path.getsize(BUSYBOX)
-    counted = image_files.content_of_image("apptainer", image / "image.sif")[contract.CONTENT_BYTES]
-    assert program < counted < program + (64 << 10)
-    converted, _ = convert(image / "stage", tmp_path / "cache", "Podman", "--no-load")
-    assert converted[contract.CONTENT_BYTES] == counted < converted["bytes"]
-    unpacked, _ = convert(image / "stage", tmp_path / "cache", "Apptainer", "--way", "unpacked")
-    assert contract.CONTENT_BYTES not in unpacked and abs(unpacked["bytes"] - counted) < 64 << 10
 
 
 def test_nothing_of_the_host_gets_into_a_converted_image(image, tmp_path):
@@ -223,23 +208,26 @@ def test_nothing_of_the_host_gets_into_a_converted_image(image, tmp_path):
         stage = place / "stage"
         shutil.copytree(image / "stage", stage, symlinks=True)
         (place / "of-the-host").write_text("private")
-        for runtime, options in (("Apptainer", ("--way", "unpacked")), ("Podman", ("--no-load",))):
-            facts, _ = convert(stage, tmp_path / "cache", runtime, *options)
+        unpacked, _ = convert(stage, tmp_path / "cache", "Apptainer", way="unpacked")
+        facts, _ = convert(stage, tmp_path / "cache", "Podman", loads=False)
         tree = stage / "image.tree"
         assert (tree / "bin" / "busybox").exists() and not [*tree.rglob("of-the-host")]
         assert [*(tree / "var").rglob("*")] in ([], [tree / "var" / "tmp"])
-        # Nor does what stands in the record count it.
-        assert facts[contract.CONTENT_BYTES] < os.path.getsize(BUSYBOX) + (64 << 10)
+        # Nor is it counted: the program and the variables that the runtime keeps are, and a directory by its files.
+        program = os.path.getsize(BUSYBOX)
+        assert program < facts[contract.CONTENT_BYTES] < program + (64 << 10)
+        assert contract.CONTENT_BYTES not in unpacked
+        assert abs(unpacked["bytes"] - facts[contract.CONTENT_BYTES]) < 64 << 10
 
 
 def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_path):
     stage = tmp_path / "stage"
     shutil.copytree(image / "stage", stage, symlinks=True)
-    facts, _ = convert(stage, tmp_path / "cache", "Podman", "--no-load")
+    facts, _ = convert(stage, tmp_path / "cache", "Podman", loads=False)
     (stage / "image.json").write_text(json.dumps(facts))
     look = [*by_name("Podman").storage.look, facts["path"]]
     assert subprocess.run(look, capture_output=True).returncode != 0
-    load = [sys.executable, str(NODE), "convert", "--load", "image.oci", "--runtime", "podman"]
+    load = [sys.executable, str(NODE), "load", "image.oci", "podman"]
     assert subprocess.run(load, cwd=stage).returncode == 0
     found = subprocess.run(look, capture_output=True, text=True).stdout.strip()
     assert found == facts["id"]
@@ -252,7 +240,7 @@ def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_pa
 def test_apptainer_runs_a_directory_as_it_runs_the_file(image, tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "7")
     stage = image / "stage"
-    convert(stage, tmp_path / "cache", "Apptainer", "--way", "unpacked")
+    convert(stage, tmp_path / "cache", "Apptainer", way="unpacked")
     assert (stage / "image.tree" / "opt" / "own" / "bin").is_dir()
     for form in ("image.tree", "image.sif"):
         check_output(run("Apptainer", form, stage, PROGRAM), stage)
@@ -262,7 +250,6 @@ def test_apptainer_runs_a_directory_as_it_runs_the_file(image, tmp_path, monkeyp
     ("way", "given", "problem"),
     [
         ("fuse", "fuse", None),
-        ("kernel", "kernel", None),
         ("fuse", "kernel", "the kernel mounts the image"),
         ("kernel", "fuse", "a program of FUSE mounts the image"),
     ],
@@ -275,17 +262,13 @@ def test_who_mounts_an_image_is_proven(image, way, given, problem):
     options = runtime_start.options(by_name("Apptainer").in_way(given), "apptainer", 0)
     if problem is None:
         runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "stage" / "image.sif"))
+        with pytest.raises(SystemExit, match="it starts no container: .*no such file"):
+            runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "none.sif"))
         return
     with pytest.raises(
         SystemExit, match=rf"error: apptainer\+{way} on .*: {problem}\nit needs .*leave apptainer\+{way} out"
     ):
         runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "stage" / "image.sif"))
-
-
-def test_an_image_that_does_not_start_is_no_proof(tmp_path):
-    row = by_name("Apptainer").in_way("fuse")
-    with pytest.raises(SystemExit, match="it starts no container: .*no such file"):
-        runtime_start.prove(row, ["apptainer", "exec", "--userns"], str(tmp_path / "none.sif"))
 
 
 def test_charliecloud_runs_a_directory(image, tmp_path, monkeypatch):
@@ -335,34 +318,32 @@ def test_pyxis_gets_options_that_it_understands(image, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("OPTIONS", " ".join(runtime_start.options(by_name("Apptainer"), "apptainer", 0)))
     convert(image / "stage", tmp_path / "cache", "Pyxis")
+    monkeypatch.chdir(image / "stage")
+    # Enroot is in no distribution: it would find the variables of the image in its own place.
+    options = os.environ["OPTIONS"].split()
+    command = ["apptainer", "exec", *options, "image.sqsh", "cat", "/etc/environment"]
+    output = subprocess.run(command, cwd=image / "stage", capture_output=True, text=True, check=True).stdout
+    assert "OWN=a b" in output.splitlines()
     container = Container(by_name("Pyxis"), "image.sqsh", options=("--container-mounts=/var:/data",))
     program = Program("sh", ("-c", "echo $RANK; pwd; ls /data | head -n 1"))
     for copies in (1, 2):
         side = Side("subject", "generic", program, Launcher(f"srun --ntasks={copies}", ranks=copies), container)
         site, stage = Site("here:compute", True, "x86_64", 2, 0), image / "stage"
-        script = commands.side_commands(side, site, Layout(1, copies, 1), str(stage)).script
-        for name in ("start", "options"):
-            (stage / f"subject.{name}").write_text("\n")
-        done = subprocess.run(["sh", "-c", script], cwd=stage, capture_output=True, text=True, timeout=120)
+        stored = commands.side_commands(side, site, Layout(1, copies, 1), str(stage)).stored
+        (stage / contract.COMMANDS).write_text(json.dumps({"subject": stored}))
+        done = subprocess.run(
+            ["sh", "-c", launch.Launch("subject").run], cwd=stage, capture_output=True, text=True, timeout=120
+        )
         lines = done.stdout.splitlines()
         assert done.returncode == 0 and len(lines) == 3 * copies, done.stderr
         assert {line for line in lines if line.isdigit()} == {str(rank + 1) for rank in range(copies)}
         assert lines.count(contract.WORKDIR) == copies and lines.count(min(os.listdir("/var"))) == copies
 
 
-def test_enroot_would_get_a_file_with_its_variables(image, tmp_path):
-    """Enroot is in no distribution: Apptainer runs the same file, which shows that it is whole."""
-    convert(image / "stage", tmp_path / "cache", "Pyxis")
-    words = runtime_start.options(by_name("Apptainer"), "apptainer", 0)
-    command = ["apptainer", "exec", *words, "image.sqsh", "cat", "/etc/environment"]
-    output = subprocess.run(command, cwd=image / "stage", capture_output=True, text=True, check=True).stdout
-    assert "OWN=a b" in output.splitlines()
-
-
 @pytest.mark.parametrize("word", ["apptainer+fuse", "apptainer+unpacked", "ch-run"])
 def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path, word, monkeypatch):
     """Neither processes nor mounts, of a runtime whose command is the container's parent: of engines, see
-    test_containers_left.py, and test_rootless.py.
+    test_containers_left.py, and below.
     """
     runtime, stage = container_runtimes.chosen(word), tmp_path / "stage"
     if shutil.which(runtime.command) is None:
@@ -370,7 +351,7 @@ def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path
     monkeypatch.setenv("USER", "somebody")
     shutil.copytree(image / "stage", stage, symlinks=True)
     if runtime.form == TREE:
-        convert(stage, tmp_path / "cache", runtime.name, *(("--way", runtime.way.name) if runtime.way.name else ()))
+        convert(stage, tmp_path / "cache", runtime.name, way=runtime.way.name)
     name = "image.tree" if runtime.form == TREE else "image.sif"
     options = runtime_start.options(runtime, runtime.command, 2)
     program = "sh -c 'trap : TERM INT; while :; do sleep 1000; done'"
@@ -382,7 +363,12 @@ def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path
     process = subprocess.Popen(words, cwd=stage, env=environment, stdout=subprocess.DEVNULL)
 
     def started():
-        return [(pid, processes.status_of(pid)[0]) for pid in processes.descendants(process.pid)]
+        found = []
+        for pid in processes.descendants(process.pid):
+            # It may end at any moment.
+            with contextlib.suppress(OSError):
+                found.append((pid, processes.status_of(pid)[0]))
+        return found
 
     try:
         assert eventually(lambda: [name for _, name in started()].count("sleep") == 2, 60), started()
@@ -401,3 +387,127 @@ def mounts():
     """Return the file systems that are mounted."""
     words = ["findmnt", "--noheadings", "--list", "--output", "TARGET,SOURCE"]
     return {*subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()}
+
+
+# An ordinary user, in Podman without root: ranks of MPI, and nothing left
+
+#: Directories of the host that a program needs which was compiled here.
+OF_THE_HOST = ("/usr", "/lib", "/lib64", "/etc")
+
+#: Names of Podman's own process that holds a user's namespace, and stays: catatonit, or podman itself.
+STAYS = {"podman", "catatonit", "pause"}
+
+
+class User:
+    """An ordinary user with a stage directory and a Podman of his own."""
+
+    def __init__(self, place, source):
+        self.home = home_of(ALICE, place)
+        self.stage = self.home / "stage"
+        shutil.copytree(source / "stage", self.stage, symlinks=True)
+        # The link leads to where only root can look.
+        (self.stage / "image.sif").unlink()
+        shutil.copy(source / "image.sif", self.stage)
+        settings = STORAGE.format(driver="vfs", place=self.home, run=self.home / "run")
+        (self.home / "storage.conf").write_text(settings)
+        (self.home / "containers.conf").write_text(CONTAINERS)
+        for name in ("run", "locks"):
+            (self.home / name).mkdir()
+        for path in (self.home, *self.home.rglob("*")):
+            os.lchown(path, ALICE, ALICE)
+        self.words = with_ids(ALICE, place)
+
+    def facts(self):
+        """Return the environment and the directory in which the user works."""
+        variables = {
+            "CONTAINERS_STORAGE_CONF": str(self.home / "storage.conf"),
+            "CONTAINERS_CONF": str(self.home / "containers.conf"),
+            "XDG_RUNTIME_DIR": str(self.home / "run"),
+            "CONTAINERCHECK_LOCKS": str(self.home / "locks"),
+        }
+        return {"env": environment_of(self.home, **variables), "cwd": self.stage, "stdin": subprocess.DEVNULL}
+
+    def run(self, *command):
+        """Run a command, which has to succeed, and return what it prints."""
+        words = [*self.words, *words_as(ALICE, *command)]
+        done = subprocess.run(words, **self.facts(), capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def node(self, *words):
+        """Run a program of the build step or of the job."""
+        return self.run("/usr/bin/python3", NODE, *words)
+
+    def processes(self):
+        """Return the names of the user's processes."""
+        listed = subprocess.run(["ps", "-u", str(ALICE), "-o", "comm="], capture_output=True, text=True)
+        return listed.stdout.split()
+
+
+@pytest.fixture
+def user(image):
+    """Return an ordinary user, of whom nothing is left afterwards."""
+    missing = [tool for tool in ("podman", "runc", "newuidmap", "mpicc", "mpirun") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+    with open_directory() as place:
+        alice = User(place, image)
+        try:
+            yield alice
+        finally:
+            # It ends the process that holds the user's namespace, which Podman leaves (podman-system-migrate(1)).
+            with contextlib.suppress(AssertionError):
+                alice.run("podman", "system", "migrate")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"/dev/shm/libpod_rootless_lock_{ALICE}")
+
+
+def command_line(alice, program, launcher=""):
+    """Convert the image, and return the line of a job that runs a program in it."""
+    parts = {"source": "image.sif", "builder": "apptainer", "runtime": "podman", "directory": "cache"}
+    alice.node(*entry_command("convert", **parts, link="image.oci")[2:])
+    name = (alice.stage / "image.name").read_text().strip()
+    subject = {"commands": {}, "container": {"image": name}}
+    (alice.stage / contract.COMMANDS).write_text(json.dumps({"subject": subject}))
+    alice.node("runtime", "--command=podman", "--ranks=2", "--own-environment", "--stored-image", "subject")
+    binds = [(str(alice.stage), contract.WORKDIR), *((path, path) for path in OF_THE_HOST)]
+    options = json.loads((alice.stage / contract.launch_file("subject")).read_text())["options"]
+    return f"{launcher} {by_name('Podman').command_line(program, name, binds, contract.WORKDIR, options)}"
+
+
+@need_root
+def test_mpi_runs_in_containers_of_an_ordinary_user(user):
+    """Image converted and loaded, ranks that find each other: without the same number of user, PMIx refuses them."""
+    subprocess.run(["mpicc", REPOSITORY / "checks/src/ranks/mpi-ranks.c", "-o", user.stage / "mpi-ranks"], check=True)
+    script = "./mpi-ranks && id -u && echo $OWN && pwd && ls -d /dev/shm/of-alice && touch made-$OMPI_COMM_WORLD_RANK"
+    shared = "touch /dev/shm/of-alice; trap 'rm /dev/shm/of-alice' EXIT"
+    line = command_line(user, f"sh -c '{script}'", "mpirun -np 2 --bind-to none")
+    output = user.run("sh", "-c", f"{shared}; {line}")
+    lines = output.splitlines()
+    assert {text for text in lines if text.startswith("rank ")} == {"rank 0 of 2", "rank 1 of 2"}, output
+    for expected in (str(ALICE), "a b", contract.WORKDIR, "/dev/shm/of-alice"):
+        assert lines.count(expected) == 2, output
+    for rank in range(2):
+        assert os.stat(user.stage / f"made-{rank}").st_uid == ALICE
+    assert user.run("podman", "info", "--format={{.Host.Security.Rootless}}") == "true\n"
+    assert user.run("podman", "ps", "--all", "--quiet") == ""
+    assert {*user.processes()} <= STAYS
+
+
+@need_root
+def test_a_job_that_is_cancelled_takes_the_containers_of_an_ordinary_user_along(user):
+    """The runner's, as in test_containers_left.py: the command is not what started the processes, conmon is."""
+    line = command_line(user, "sh -c 'trap : TERM INT; while :; do sleep 1; done'")
+    label = by_name("Podman").label.format(label=f"{contract.RUN}=${contract.RUN}")
+    (user.stage / "subject.sh").write_text(line.replace(" run ", f" run {label} ", 1))
+    words = ["env", f"PYTHONPATH={REPOSITORY / 'checks'}", "/usr/bin/python3", "-c", ONCE.format(limit=300)]
+    process = subprocess.Popen([*user.words, *words_as(ALICE, *words)], **user.facts(), stdout=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: "conmon" in user.processes() and "sleep" in user.processes(), 60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 128 + signal.SIGTERM
+        assert {*user.processes()} <= STAYS
+        assert user.run("podman", "ps", "--all", "--quiet") == ""
+    finally:
+        process.kill()
+        process.wait(60)

@@ -1,14 +1,16 @@
-"""Images and programs are built by the case that needs them first: with ReFrame, and with checks made here."""
+"""Images and programs are built by the case that needs them first, here or as a job: with ReFrame, and made checks."""
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import eventually
+from conftest import eventually, file_of
 from containercheck.results.cases import collect
 from containercheck.session import passes, reframe_process
 from session_place import place, run, start  # noqa: F401
@@ -31,11 +33,7 @@ def test_what_is_missing_is_built_once_and_while_nothing_is_measured(building):
     status, output = run(building, "-n", "First|Second")
     assert status == 0, output
     assert journal(building) == ["build image", "run First", "run First", "build program", "run Second"]
-
-
-def test_what_measures_here_is_measured_one_after_the_other(building):
-    status, output = run(building, "-n", "First|Second")
-    assert status == 0, output
+    # One after the other.
     words = re.findall(r"\[ *(RUN|OK) *\]", re.sub(r"\x1b\[[0-9;]*m", "", output))
     assert words == ["RUN", "OK"] * 3
     # The person's own choice counts.
@@ -54,6 +52,44 @@ def test_a_signal_ends_a_build_and_nothing_is_run(building):
     assert not any(line.startswith("run ") for line in journal(building))
     pid = next(line.split()[1] for line in journal(building) if line.startswith("hangs"))
     assert not Path("/proc", pid).exists()
+
+
+@pytest.mark.parametrize(
+    ("extras", "options", "on_node"),
+    [
+        ({}, (), False),
+        ({"build_on_node": True}, (), True),
+        # ReFrame's own word for it.
+        ({}, ("-S", "build_locally=no"), True),
+    ],
+)
+@pytest.mark.parametrize("variant", ["bare", "generic"])
+def test_the_build_step_is_a_job_where_there_is_something_to_build(
+    session, site, tmp_path, extras, options, on_node, variant
+):
+    processor = {
+        "arch": platform.machine(),
+        "num_cpus": 2,
+        "num_cpus_per_core": 1,
+        "num_cpus_per_socket": 2,
+        "num_sockets": 1,
+    }
+    facts = {"scheduler": "squeue", "launcher": "srun", "access": ["--partition=fat"], "processor": processor}
+    facts["container_platforms"] = [{"type": "Apptainer"}]
+    settings = site(**facts, time_limit="30m", extras={"python": "/opt/python3", **extras})
+    result = session("--dry-run", "-C", settings, "-n", f"HPCC%variant={variant}", *options, checks=file_of("HPCC"))
+    assert result.status == 0, result.output
+    (path,) = result.stage.rglob("rfm_build.sh")
+    script = path.read_text()
+    # Bare HPCC is the host's.
+    expected = on_node and variant == "generic"
+    assert bool(re.search("^#SBATCH --partition=fat$", script, re.MULTILINE)) is expected
+    assert bool(re.search("^#SBATCH --time=0:30:0$", script, re.MULTILINE)) is expected
+    assert ("/opt/python3 /" in script) is expected
+    assert "--exclusive" not in script
+    # .venv may be a link, and ReFrame's own script names what it leads to.
+    python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
+    assert (f"{python} " in script) is (variant == "generic" and not on_node)
 
 
 def case(name, **facts):

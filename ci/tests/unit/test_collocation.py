@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import facts_of, findings_of, record_of, run_of
+from conftest import entry_of, facts_of, findings_of, record_of, run_of
 from containercheck import Metric, Neighbour, side_by_side
 from containercheck.check.collocation import FIVE, POLICIES, mixes
 from containercheck.job import contract, neighbours
@@ -204,4 +204,5 @@ def test_dlb_comes_from_the_site_the_session_or_spack(monkeypatch):
     # A variable of this machine says nothing of nodes elsewhere.
     found = managers.provide_library(wanted(), replace(SITE, build_on_node=True, arch="haswell"))
     assert found.activate == ('export DLB_HOME="$PWD/spack-dlb/.spack-env/view"',)
-    assert "--link spack-dlb dlb" in found.build[0]
+    entry = entry_of(found.build[0])
+    assert (entry["environment"].rpartition("/")[2], entry["link"]) == ("dlb", "spack-dlb")

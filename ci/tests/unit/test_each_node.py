@@ -31,10 +31,10 @@ def test_a_command_starts_once_on_each_node(srun, monkeypatch):
 
 
 def test_what_fails_on_a_node_fails(srun, monkeypatch):
-    command = [sys.executable, NODE, "each-node", "convert", "--load", "image.oci"]
+    command = [sys.executable, NODE, "each-node", "load", "image.oci", "podman"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 3
-    assert done.stdout.endswith(f"--mpi=none --mem=0 {sys.executable} {NODE} convert --load image.oci\n")
+    assert done.stdout.endswith(f"--mpi=none --mem=0 {sys.executable} {NODE} load image.oci podman\n")
     monkeypatch.delenv("SLURM_JOB_NUM_NODES")
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")

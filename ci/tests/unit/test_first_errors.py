@@ -200,7 +200,7 @@ class Log(cache.Entry):
 
     def __init__(self, directory, text):
         """Write the log."""
-        super().__init__("debian", directory / "debian.sif")
+        super().__init__("debian", directory, "debian.sif")
         self.log.write_text(text)
 
 

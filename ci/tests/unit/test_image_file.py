@@ -1,31 +1,34 @@
-"""A job runs the image that was recorded: a file, an image that was converted to one or to a directory, a ready one."""
+"""Image files and their digests: a job runs the image that was recorded, and each file is read once."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, write_program
-from containercheck.job import locks
+from conftest import REPOSITORY, entry_command, write_program
+from containercheck.job import contract, locks
+from containercheck.job.build import file_trees, image_files
 
 NODE = REPOSITORY / "checks" / "containercheck" / "job"
-#: A runtime whose containers have one file, which has eight bytes; it converts images, and runs them.
+#: A runtime whose containers have the files of a directory; it converts images, and runs them.
 RUNTIME = """
 case "$*" in
     *" env -0") exec env -0 ;;
-    exec*) cd {files} && exec tar -cf - program ;;
+    exec*) cd {files} && exec tar -cf - * ;;
     *) echo "{answer}" ;;
 esac
 """
 
 
 @pytest.fixture
-def node(tmp_path, monkeypatch):
-    """Return a function that runs a program of the node, as build step and job do in the stage directory."""
+def run(tmp_path, monkeypatch):
+    """Return a function that runs a command as build step and job do in the stage directory."""
     for name in ("stage", "files", "bin"):
         (tmp_path / name).mkdir()
     (tmp_path / "files" / "program").write_text("an image")
@@ -36,37 +39,33 @@ def node(tmp_path, monkeypatch):
     # A measurement on this machine holds the lock that conversions share.
     monkeypatch.setenv(locks.OTHER_DIRECTORY, str(tmp_path))
 
-    def run(*words):
-        command = [sys.executable, NODE, *map(str, words)]
+    def run(command):
         return subprocess.run(command, cwd=tmp_path / "stage", capture_output=True, text=True, timeout=60)
 
     return run
 
 
-def build(node, tmp_path, kind):
-    """Have the build step provide an image of this kind; return the words for it in the job, and its file."""
-    if kind.startswith("ready"):
-        ready = tmp_path / "ready"
-        if kind == "ready directory":
-            ready.mkdir()
-            ready = ready / "program"
-        ready.write_text("an image")
-        image = ready.parent if kind == "ready directory" else ready
-        steps, link = [["image", "--ready", image, "--link", "image.sif"]], "image.sif"
+def build(run, tmp_path, kind):
+    """Have the build step provide an image of this kind; return its commands, that of the job, and the file."""
+    source = tmp_path / "source"
+    if kind == "ready directory":
+        source.mkdir()
+        (source / "program").write_text("an image")
     else:
+        source.write_text("an image")
+    steps, link = [entry_command("ready", image=source, link="image.sif")], "image.sif"
+    if kind in ("tree", "sqsh"):
         if kind == "sqsh" and shutil.which("mksquashfs") is None:
             pytest.skip("needs mksquashfs")
-        (tmp_path / "source").write_text("a file")
-        link, runtime = f"image.{kind}", {"tree": ["ch-run"], "sqsh": ["srun"]}[kind]
-        convert = ["convert", "--source", "image.sif", "--builder", "apptainer", "--runtime", *runtime]
-        convert += ["--cache", tmp_path / "cache", "--link", link]
-        steps = [["image", "--ready", tmp_path / "source", "--link", "image.sif"], convert]
-    for words in steps:
-        done = node(*words)
+        runtime, link = {"tree": "ch-run", "sqsh": "srun"}[kind], f"image.{kind}"
+        parts = {"builder": "apptainer", "runtime": runtime, "directory": tmp_path / "cache", "link": link}
+        steps.append(entry_command("convert", source="image.sif", **parts))
+    for command in steps:
+        done = run(command)
         assert done.returncode == 0, done.stderr
     path = (tmp_path / "stage" / link).resolve()
-    file = path / "program" if path.is_dir() else path
-    return steps, ["runtime", "--command=apptainer", "--ranks=0", f"--image={link}", "subject"], file
+    job = [sys.executable, NODE, "runtime", "--command=apptainer", "--ranks=0", f"--image={link}", "subject"]
+    return steps, job, path / "program" if path.is_dir() else path
 
 
 def replaced(file):
@@ -77,54 +76,137 @@ def replaced(file):
     (file.parent / "new").replace(file)
 
 
-KINDS = ("ready file", "ready directory", "tree", "sqsh")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_job_refuses_another_image_than_the_one_that_is_recorded(node, tmp_path, kind):
-    _, job, file = build(node, tmp_path, kind)
-    recorded = json.loads((tmp_path / "stage" / "image.json").read_text())
-    assert len(recorded["sha256"]) == 64
-    assert node(*job).returncode == 0
+@pytest.mark.parametrize("kind", ["ready file", "ready directory", "tree", "sqsh"])
+def test_a_job_refuses_another_image_than_the_one_that_is_recorded(run, tmp_path, kind):
+    steps, job, file = build(run, tmp_path, kind)
+    assert len(json.loads((tmp_path / "stage" / "image.json").read_text())["sha256"]) == 64
     # The same once more, in other files: on a node that has a copy.
     shutil.copy(file, file.parent / "copy")
     (file.parent / "copy").replace(file)
-    assert node(*job).returncode == 0
+    assert run(job).returncode == 0
     replaced(file)
-    done = node(*job)
+    done = run(job)
     assert (done.returncode, "is not the image that the build step found: its SHA-256 is " in done.stderr) == (1, True)
+    if kind == "tree":
+        # The build step makes it again.
+        assert [run(command).returncode for command in (*steps, job)] == [0, 0, 0]
+        assert file.read_text() == "an image"
 
 
-@pytest.mark.parametrize("kind", ["ready directory", "tree"])
-@pytest.mark.parametrize("what", ["added", "removed", "link"])
-def test_a_file_more_or_less_in_a_directory_is_another_image(node, tmp_path, kind, what):
-    _, job, file = build(node, tmp_path, kind)
-    # The mount points that jobs make.
+@pytest.mark.parametrize("change", ["added", "removed", "link"])
+def test_a_file_more_or_less_in_a_directory_is_another_image(run, tmp_path, change):
+    _, job, file = build(run, tmp_path, "ready directory")
+    # The mount points that jobs make; and what only others can read, in an image of root's.
     (file.parent / "opt" / "mount-point").mkdir(parents=True)
-    assert node(*job).returncode == 0
-    if what == "added":
-        (file.parent / "more").touch()
+    assert run(job).returncode == 0
+    if change == "added":
+        (file.parent / "more").touch(mode=0o000)
     else:
         file.unlink()
-        if what == "link":
+        if change == "link":
             file.symlink_to("/elsewhere/program")
-    assert "is not the image that the build step found" in node(*job).stderr
+    assert "is not the image that the build step found" in run(job).stderr
 
 
-@pytest.mark.parametrize("kind", ["tree", "sqsh"])
-def test_a_converted_image_that_was_changed_is_made_again(node, tmp_path, kind):
-    """Of a directory, files and bytes were counted, and its digest was recorded."""
-    steps, job, file = build(node, tmp_path, kind)
-    replaced(file)
-    assert file.read_bytes().endswith(b"E")
-    assert [node(*words).returncode for words in steps] == [0, 0]
-    assert not file.read_bytes().endswith(b"E")
-    assert node(*job).returncode == 0
+@pytest.mark.parametrize(("runtime", "way"), [("apptainer", "unpacked"), ("ch-run", "")])
+def test_setuid_programs_of_an_unpacked_image_lose_it(run, tmp_path, runtime, way):
+    """As root, they were root's on the host, in a cache that everybody can read."""
+    for name, mode in (("su", 0o4755), ("wall", 0o2755), ("open", 0o777)):
+        (tmp_path / "files" / name).touch()
+        (tmp_path / "files" / name).chmod(mode)
+    (tmp_path / "image.sif").write_text("a file")
+    assert run(entry_command("ready", image=tmp_path / "image.sif", link="image.sif")).returncode == 0
+    parts = {"builder": "apptainer", "runtime": runtime, "way": way, "directory": tmp_path / "cache"}
+    done = run(entry_command("convert", source="image.sif", link="image.tree", **parts))
+    assert done.returncode == 0, done.stderr
+    tree = tmp_path / "stage" / "image.tree"
+    assert [stat.S_IMODE((tree / name).stat().st_mode) & ~0o755 for name in ("su", "wall", "open")] == [0, 0, 0]
 
 
-def test_what_only_others_can_read_in_a_directory_is_no_obstacle(node, tmp_path):
-    """The site's own may be root's, with its /etc/shadow."""
-    _, job, file = build(node, tmp_path, "ready directory")
-    (file.parent / "shadow").touch(mode=0o000)
-    assert node("image", "--ready", file.parent, "--link", "image.sif").returncode == 0
-    assert node(*job).returncode == 0
+# The bytes of the files in an image
+
+
+@pytest.mark.parametrize(
+    ("commands", "counted"),
+    [
+        ("exec tar -C {files} -cf - .", 3000),
+        ("exit 1", None),
+        ("echo no archive", None),
+        ("tar -C {files} -cf - .; exit 2", None),
+        ("tar -C {files} -cf - . | head -c 900", None),
+    ],
+)
+def test_the_bytes_of_the_files_are_counted_once_each_or_not_at_all(commands, counted, tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "program").write_bytes(b"x" * 2000)
+    (files / "data").write_bytes(b"y" * 1000)
+    os.link(files / "program", files / "same")
+    write_program(
+        tmp_path / "apptainer",
+        f'[ "$1" = exec ] || {{ echo "apptainer version 1.4.5"; exit; }}\n{commands.format(files=files)}',
+    )
+    found = image_files.content_of_image(str(tmp_path / "apptainer"), tmp_path / "image.sif")
+    assert found == ({contract.CONTENT_BYTES: counted} if counted else {})
+
+
+# Digests that are kept
+
+
+@pytest.fixture
+def image(tmp_path, monkeypatch):
+    """Make a file that was changed an hour ago, and count how often it is read."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(file_trees, "SETTLED", -1.0)
+    path = tmp_path / "image.sif"
+    path.write_bytes(b"content")
+    hour_ago = path.stat().st_mtime - 3600
+    os.utime(path, (hour_ago, hour_ago))
+    read, real = [], file_trees.digest_of
+    monkeypatch.setattr(file_trees, "digest_of", lambda path: read.append(path) or real(path))
+    return path, read
+
+
+def test_a_file_is_read_once(image):
+    path, read = image
+    expected = hashlib.sha256(b"content").hexdigest()
+    # By another name it is the same file.
+    link = path.with_name("link.sif")
+    link.symlink_to(path)
+    assert [file_trees.known_digest_of(name) for name in (path, path, link)] == [expected] * 3
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize("change", ["another file", "time put back"])
+def test_a_file_that_was_changed_is_read_again(image, change):
+    path, read = image
+    file_trees.known_digest_of(path)
+    times = path.stat()
+    if change == "another file":
+        other = path.with_name("other")
+        other.write_bytes(b"CONTENT")
+        os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+        other.replace(path)
+    else:
+        path.write_bytes(b"CONTENT")
+        # Nobody can put that of its entry back; the kernel's clock has steps.
+        while path.stat().st_ctime_ns == times.st_ctime_ns or path.stat().st_mtime_ns != times.st_mtime_ns:
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert file_trees.known_digest_of(path) == hashlib.sha256(b"CONTENT").hexdigest()
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("reason", ["just changed", "broken", "nowhere"])
+def test_where_no_digest_can_be_kept_the_file_is_read_again(image, tmp_path, monkeypatch, reason):
+    path, read = image
+    if reason == "just changed":
+        # Its next change could have the same time.
+        monkeypatch.setattr(file_trees, "SETTLED", 3600.0)
+    if reason == "nowhere":
+        (tmp_path / "cache").write_text("no directory")
+    first = file_trees.known_digest_of(path)
+    if reason == "broken":
+        (kept,) = (tmp_path / "cache" / "containercheck" / "digests").iterdir()
+        kept.write_text('{"stamp": null}')
+    assert file_trees.known_digest_of(path) == first == hashlib.sha256(b"content").hexdigest()
+    assert len(read) == 2

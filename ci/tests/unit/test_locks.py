@@ -1,5 +1,6 @@
 """Measurements and builds on one machine."""
 
+import errno
 import fcntl
 import os
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck.job import locks, rounds
+from containercheck.session import claims
 
 
 @pytest.fixture(autouse=True)
@@ -65,15 +67,13 @@ def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch)
             rounds.main()
 
 
-def test_builds_do_not_exclude_each_other(start):
-    log, go_on = [], threading.Event()
-    threads = [start(locks.building, name, log, go_on) for name in "ab"]
-    assert log == ["a", "b"]
-    go_on.set()
-    [thread.join() for thread in threads]
-
-
-def test_a_build_and_two_measurements_exclude_each_other(start):
+def test_builds_share_the_machine_and_measurements_exclude_each_other_and_builds(start):
+    with locks.building():
+        log, go_on = [], threading.Event()
+        build = start(locks.building, "another", log, go_on)
+        assert log == ["another"]
+        go_on.set()
+        build.join()
     log, ends = [], [threading.Event() for _ in range(3)]
     kinds = [locks.building, locks.measuring, locks.measuring]
     threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(kinds, ends))]
@@ -107,7 +107,7 @@ def test_a_wait_is_announced_again_as_long_as_it_lasts(tmp_path, monkeypatch, pr
     assert re.fullmatch(rf"waiting \({holder}\), for [01] s", printed[1])
 
 
-@pytest.mark.parametrize("number", locks.NO_LOCKS)
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_link_stands_for_a_lock_where_the_file_system_has_none(tmp_path, monkeypatch, number):
     def flock(*_):
         raise OSError(number, os.strerror(number))
@@ -120,3 +120,8 @@ def test_a_link_stands_for_a_lock_where_the_file_system_has_none(tmp_path, monke
             with pytest.raises(locks.LockError, match=told), second:
                 pass
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_a_session_refuses_to_run_beside_another_one(tmp_path):
+    with claims.held([tmp_path]), pytest.raises(claims.Taken), claims.held([tmp_path]):
+        pass

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import REPOSITORY, entry_of, write_program
 from containercheck.check.variants import VariantSides
 from containercheck.job import runtime_start
 from containercheck.job.build import image_convert
@@ -163,11 +163,13 @@ def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path, mon
         "unpacked": "unpacked.image.tree",
         "rootful": "{{content of rootful.image.name}}",
     }
-    convert = next(line for line in found.build if line.endswith(" --link unpacked.image.tree"))
-    assert " convert --source unpacked.image.sif --builder apptainer --runtime apptainer --way unpacked " in convert
+    entries = {entry["link"]: entry for entry in map(entry_of, found.build)}
+    convert = entries["unpacked.image.tree"]
+    assert (convert["source"], convert["builder"]) == ("unpacked.image.sif", "apptainer")
+    assert (convert["runtime"], convert["way"]) == ("apptainer", "unpacked")
     # Another podman may have another storage.
-    (load,) = (line for line in found.build if " --runtime podman " in line)
-    assert " --runtime podman --command /opt/podman " in load
+    load = entries["rootful.image.oci"]
+    assert (load["runtime"], load["command"]) == ("podman", "/opt/podman")
     with pytest.raises(Unavailable, match="apptainer\\+unpacked keeps images in its own way"):
         images.provide_image(replace(WANTED, candidates=several[:2], copied=True), here)
 
@@ -311,8 +313,9 @@ def with_images(**ready):
 def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
     found = images.provide_image(WANTED, with_images(hpcc=name))
     assert found.image == "image.sif"
-    words = rf" pull --runtime apptainer --cache \S+ --architecture x86_64 --link image.sif {name}$"
-    assert re.search(words, found.build[0])
+    entry = entry_of(found.build[0])
+    assert (entry["kind"], entry["reference"], entry["link"]) == ("pull", name, "image.sif")
+    assert (entry["runtime"], entry["architecture"]) == ("apptainer", "x86_64")
 
 
 def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
@@ -322,23 +325,24 @@ def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
     here = Site("here:compute", True, "x86_64", 4, 0, release="trixie")
     podman = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Podman"))
     found = images.provide_image(podman, elsewhere)
-    build, convert = found.build
-    assert build.endswith(" --link image.sif hpcc") and " --runtime apptainer " in build
-    assert " convert --source image.sif --builder apptainer --runtime podman " in convert
-    assert convert.endswith(" --link image.oci --no-load")
+    build, convert = map(entry_of, found.build)
+    assert (build["name"], build["link"], build["runtime"]) == ("hpcc", "image.sif", "apptainer")
+    assert (convert["source"], convert["builder"], convert["runtime"]) == ("image.sif", "apptainer", "podman")
+    assert (convert["link"], convert["loads"]) == ("image.oci", False)
     assert found.image == "{{content of image.name}}"
     (load,) = found.activate
-    assert load.endswith(" convert --load image.oci --runtime podman || exit 1")
+    assert load.endswith(" load image.oci podman || exit 1")
     on_path("podman", says="podman version 4.3.1")
     found = images.provide_image(podman, here)
-    assert found.activate == () and found.build[-1].endswith(" --link image.oci")
+    convert = entry_of(found.build[-1])
+    assert found.activate == () and (convert["link"], convert["loads"]) == ("image.oci", True)
     on_path("ch-run", says="0.31")
     found = images.provide_image(replace(podman, runtime=by_name("Charliecloud")), here)
     assert (found.image, found.activate) == ("image.tree", ())
     with pytest.raises(Unavailable, match="podman keeps images on each node, and only a job of Slurm's brings them to"):
         images.provide_image(replace(podman, nodes=2), elsewhere)
     (load,) = images.provide_image(replace(podman, nodes=2, each_node=True), elsewhere).activate
-    assert load.endswith(" each-node convert --load image.oci --runtime podman || exit 1")
+    assert load.endswith(" each-node load image.oci podman || exit 1")
     for wish in ({"unpacked": True}, {"copied": True}):
         with pytest.raises(Unavailable, match="keeps images in its own way"):
             images.provide_image(replace(podman, **wish), here)
@@ -353,13 +357,13 @@ def test_a_ready_image_file_is_converted_too(on_path, tmp_path):
     (tmp_path / "hpcc.sif").touch()
     podman = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Podman"))
     ready, convert = images.provide_image(podman, with_images(hpcc=str(tmp_path / "hpcc.sif"))).build
-    assert f" --ready {tmp_path}/hpcc.sif " in ready and " convert --source image.sif " in convert
+    assert entry_of(ready)["image"] == f"{tmp_path}/hpcc.sif" and entry_of(convert)["source"] == "image.sif"
     # What is in a registry is pulled by the runtime itself.
     (pull,) = images.provide_image(podman, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
-    assert " pull --runtime podman " in pull and " each-node " not in pull
+    assert entry_of(pull)["runtime"] == "podman" and " each-node " not in pull
     two = replace(podman, nodes=2, each_node=True)
     (pull,) = images.provide_image(two, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
-    assert " each-node pull --runtime podman " in pull
+    assert " each-node pull " in pull and entry_of(pull)["runtime"] == "podman"
 
 
 def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):
@@ -367,8 +371,8 @@ def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):
     on_path()
     both = tuple(Candidate(family, mpi=family) for family in ("openmpi", "mpich"))
     site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie", images={"hpcc": "oras://registry/hpcc"})
-    first, second = images.provide_image(replace(WANTED, candidates=both), site).build
-    assert " --mpi openmpi " in first and " --mpi mpich " in second
+    built = images.provide_image(replace(WANTED, candidates=both), site).build
+    assert [entry_of(command)["family"] for command in built] == ["openmpi", "mpich"]
 
 
 def test_a_runtime_that_builds_no_images_needs_a_ready_one(on_path):
@@ -385,9 +389,9 @@ def test_an_image_is_loaded_once_where_all_nodes_have_it_then(on_path, name):
     elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     wanted = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(name), nodes=2, each_node=True)
     found = images.provide_image(wanted, elsewhere)
-    assert found.image == "{{content of image.name}}" and found.build[-1].endswith(" --link image.oci --no-load")
+    assert found.image == "{{content of image.name}}" and not entry_of(found.build[-1])["loads"]
     (load,) = found.activate
-    assert load.endswith(f" convert --load image.oci --runtime {name.lower()} || exit 1") and "each-node" not in load
+    assert load.endswith(f" load image.oci {name.lower()} || exit 1") and "each-node" not in load
 
 
 def test_docker_gets_an_archive_of_the_recipes_image(on_path):
@@ -397,9 +401,10 @@ def test_docker_gets_an_archive_of_the_recipes_image(on_path):
     with pytest.raises(Unavailable, match="docker keeps images on each node, and only a job of Slurm's brings them to"):
         images.provide_image(docker, elsewhere)
     found = images.provide_image(replace(docker, each_node=True), elsewhere)
-    assert " convert --source image.sif --builder apptainer --runtime docker " in found.build[-1]
+    convert = entry_of(found.build[-1])
+    assert (convert["kind"], convert["builder"], convert["runtime"]) == ("convert", "apptainer", "docker")
     (load,) = found.activate
-    assert load.endswith(" each-node convert --load image.oci --runtime docker || exit 1")
+    assert load.endswith(" each-node load image.oci docker || exit 1")
     assert {image_convert.kind_for(by_name(name)) for name in ("Podman", "Docker")} == {image_convert.Archive}
 
 
@@ -407,7 +412,8 @@ def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
     (tmp_path / "hpcc.sif").touch()
     found = images.provide_image(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
     assert found.image == "image.sif"
-    assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
+    ready = {"image": f"{tmp_path}/hpcc.sif", "architecture": "x86_64", "link": "image.sif"}
+    assert entry_of(found.build[0]) == {"kind": "ready", **ready}
     with pytest.raises(
         Misconfigured, match="no image: /nowhere.sif, which the site's extras, or --image, name for hpcc, does not"
     ):
@@ -418,7 +424,7 @@ def test_an_image_is_built_for_the_partitions_architecture(on_path):
     on_path()
     arm = Site("cluster:arm", False, "aarch64", 4, 0, release="trixie")
     (command,) = images.provide_image(WANTED, arm).build
-    assert " --architecture aarch64 " in command
+    assert entry_of(command)["architecture"] == "aarch64"
     with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
         images.provide_image(WANTED, Site("cluster:compute", False, None, 4, 0))
     with pytest.raises(Misconfigured, match="there is no definition file images/none.def"):

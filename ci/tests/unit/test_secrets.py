@@ -6,11 +6,10 @@ import argparse
 import os
 import stat
 import subprocess
-import sys
 
 import pytest
 from canary import CANARY, readable
-from conftest import REPOSITORY
+from conftest import entry_command
 from containercheck.command import nightly, parsers, run
 from containercheck.job import texts, variables
 from containercheck.site import node_commands
@@ -64,17 +63,9 @@ def test_a_private_file_is_private_whatever_was_there(tmp_path):
     "text", ["https://me:secret@host/a#sha256=0", "https://host/a?X-Amz-Signature=secret#sha256=0"]
 )
 def test_a_message_has_the_address_without_its_secrets(text, tmp_path):
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job")]
-    download = [*program, "download", "--cache", str(tmp_path), "--link", str(tmp_path / "link"), text]
-    pull = [
-        *program,
-        "pull",
-        "--runtime",
-        "apptainer",
-        "--cache",
-        str(tmp_path),
-        text.replace("#sha256=0", "@sha256:0"),
-    ]
+    parts = {"directory": tmp_path, "link": tmp_path / "link"}
+    download = entry_command("download", reference=text, **parts)
+    pull = entry_command("pull", reference=text.replace("#sha256=0", "@sha256:0"), runtime="apptainer", **parts)
     for command in (download, pull):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1 and "is not pinned" in done.stderr

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from conftest import entry_of
 from containercheck import Step, software
 from containercheck.application.declare import PROGRAM
+from containercheck.check import build
+from containercheck.job import contract, locks
 from containercheck.job.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
-from containercheck.software import Misconfigured, Unavailable, Wanted, host, images
+from containercheck.software import Misconfigured, Provision, Unavailable, Wanted, host, images, sources
 from reframe.core.exceptions import EnvironError, ReframeError
 from reframe.core.runtime import runtime
 
-HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
-AWAY = Site("cluster:compute", is_here=False, architecture="x86_64", cores=2, gpus=0, images={"gromacs": "/old.sif"})
+HERE = Site("here:only", is_here=True, architecture=platform.machine(), cores=2, gpus=0)
+AWAY = replace(HERE, partition="cluster:compute", is_here=False, images={"gromacs": "/old.sif"})
+ELSEWHERE = replace(AWAY, architecture="pdp11")
 LAYOUT = Layout(nodes=1, ranks_per_node=2, threads=1)
 
 
@@ -29,8 +38,7 @@ LAYOUT = Layout(nodes=1, ranks_per_node=2, threads=1)
     ("executable", "of_site", "kind", "said"),
     [
         ("no-such", False, Unavailable, "no-such is not on the PATH of "),
-        ("no-100%s-such", False, Unavailable, "no-100%s-such is not on the PATH of "),
-        ("no-such", True, ReframeError, "no-such is not on the PATH of "),
+        ("no-100%s-such", True, ReframeError, "no-100%s-such is not on the PATH of "),
         ("/no/gmx", False, ReframeError, " has no /no/gmx, which was named for it"),
     ],
 )
@@ -79,22 +87,17 @@ def test_a_module_that_reframe_cannot_ask_about_is_an_error_before_it_asks(monke
     assert software.provide(wanted, AWAY).build == ()
 
 
-def test_absent_software_ends_the_job_elsewhere(tmp_path):
-    (look,) = host.provide_program(Wanted("GROMACS", "no-such"), AWAY).activate
-    assert subprocess.run(["bash", "-c", look], cwd=tmp_path).returncode == 1
-    said = (tmp_path / "unsupported.txt").read_text()
-    assert said.startswith(
-        f"no software: no-such is not on the PATH of {os.uname().nodename}: install it, or name it in"
-    )
-
-
-def test_absent_software_that_the_site_names_ends_the_job_with_an_error(tmp_path):
-    (look,) = host.provide_program(Wanted("GROMACS", "no-such", of_site=True), AWAY).activate
+@pytest.mark.parametrize(
+    ("of_site", "advice"), [(False, ": install it, or name it in"), (True, "; the site's extras, software: GROMACS")]
+)
+def test_absent_software_ends_the_job_elsewhere(tmp_path, of_site, advice):
+    (look,) = host.provide_program(Wanted("GROMACS", "no-such", of_site=of_site), AWAY).activate
     ended = subprocess.run(["bash", "-c", look], cwd=tmp_path, capture_output=True, text=True)
-    assert (ended.returncode, list(tmp_path.iterdir())) == (1, [])
-    assert ended.stderr.startswith(
-        f"error: no software: no-such is not on the PATH of {os.uname().nodename}; the site's"
-    )
+    assert ended.returncode == 1
+    # The job skips with the reason; an error, where the site names the program, is printed.
+    reason = ended.stderr.removeprefix("error: ") if of_site else (tmp_path / "unsupported.txt").read_text()
+    assert reason.startswith(f"no software: no-such is not on the PATH of {os.uname().nodename}{advice}")
+    assert (tmp_path / "unsupported.txt").exists() is not of_site
 
 
 @pytest.mark.parametrize(
@@ -119,21 +122,15 @@ def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
     (look,) = host.provide_program(wanted, AWAY).activate
     assert subprocess.run(["bash", "-c", f"{look}; command -v gmx_own"], cwd=tmp_path).returncode == 1
     assert not (tmp_path / "unsupported.txt").exists()
-    with pytest.raises(Misconfigured, match="no software: this machine has no /no/gmx, which was named for it"):
-        host.provide_program(Wanted("GROMACS", "/no/gmx"), HERE)
 
 
 def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
     image = tmp_path / "own.sif"
     image.touch()
     wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image=str(image))
-    assert f" --ready {image} " in images.provide_image(wanted, AWAY).build[0]
-    with pytest.raises(
-        Misconfigured, match="no image: /no.sif, which the site's extras, or --image, name for GROMACS, does not exist"
-    ):
-        images.provide_image(
-            Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image="/no.sif"), AWAY
-        )
+    assert entry_of(images.provide_image(wanted, AWAY).build[0])["image"] == str(image)
+    with pytest.raises(Misconfigured, match="no image: /no.sif, .* or --image, name for GROMACS, does not exist"):
+        images.provide_image(replace(wanted, image="/no.sif"), AWAY)
 
 
 def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_too():
@@ -153,23 +150,9 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     assert "\nexport OMP_A='b c'\nphase read\n" not in job.runs["subject"]
     assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in job.runs["baseline"]
     assert " {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} /own/io -i\n" in job.runs["subject"]
-    lines = job.files["prepare.sh"].split("\n")
-    assert lines[-2:] == ["export OMP_A='b c'", "make input"]
-    (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
-    assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
-    # What may end the job comes after what explains it; with the host's MPI bound, as later, but before it is traced.
-    after = [
-        "observe subject || true",
-        "enter subject require",
-        "enter subject preflight >subject.preflight.out 2>&1 || true",
-    ]
-    after += ["hostmpi verify --tree=/apps:/own subject"]
-    assert [line.partition("/containercheck/job ")[2] for line in lines[plan + 1 : -2]] == after
+    assert job.files["prepare.sh"].endswith("\nexport OMP_A='b c'\nmake input")
     commands_of = json.loads(job.files["commands.json"])["subject"]["commands"]
     assert "sh -c 'command -v /own/io >/dev/null || { " in commands_of["require"]
-    assert " /rfm_workdir/subject.preflight.sh " in commands_of["preflight"]
-    # The job's script shows what the sides run, as comments.
-    assert [line for line in job.last if line.startswith("# ")][-2:][0].startswith("# bare runs: ")
 
 
 def search_in_image(program):
@@ -183,23 +166,103 @@ def search_in_image(program):
     return shlex.split(json.loads(files["commands.json"])["subject"]["commands"]["require"])[-1]
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize(
     ("home", "program", "said"),
     [
-        ("/proc/self", "no-such", "no-such in $PATH. The home is mounted over /proc"),
         ("/proc", "no-such", "no-such in $PATH. The home is mounted over /proc"),
         ("/proc", "/proc/no-such", "/proc/no-such. The home is mounted over /proc"),
         ("/proc", "/opt/no-such", "/opt/no-such\n"),
         ("/", "no-such", "no-such in $PATH\n"),
     ],
 )
-def test_a_program_that_the_image_lacks_is_told_with_where_it_was_searched(shell, home, program, said):
+def test_a_program_that_the_image_lacks_is_told_with_where_it_was_searched(home, program, said):
     """The home of the host, which a runtime mounts, may hide it: /proc stands for that."""
     path = f"/usr/bin:/bin:{home}/bin"
     look = search_in_image(program)
-    done = subprocess.run([shell, "-c", look], env={"PATH": path, "HOME": home}, text=True, capture_output=True)
+    done = subprocess.run(["sh", "-c", look], env={"PATH": path, "HOME": home}, text=True, capture_output=True)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: no software: the image has no {said}".replace("$PATH", path))
     assert done.stderr.count("\n") == 1
-    assert subprocess.run([shell, "-c", search_in_image("ls")]).returncode == 0
+    assert subprocess.run(["sh", "-c", search_in_image("ls")]).returncode == 0
+
+
+# The build step: here, or as a job on a node of the partition
+
+
+@pytest.mark.parametrize(
+    ("site", "on_node"),
+    [
+        (AWAY, False),
+        (ELSEWHERE, True),
+        (replace(AWAY, architecture=None), False),
+        # The site has the last word.
+        (replace(AWAY, build_on_node=True), True),
+        (replace(ELSEWHERE, build_on_node=False), False),
+        # There is no other machine.
+        (replace(ELSEWHERE, is_here=True, build_on_node=True), False),
+    ],
+)
+def test_another_architecture_is_built_on_its_nodes(site, on_node):
+    assert site.builds_on_node is on_node
+    python = "/opt/python" if on_node else sys.executable
+    command = node_commands.in_build(replace(site, python="/opt/python"), "jars", directory=None, link="a b")
+    assert command.startswith(f"{python} ")
+    assert entry_of(command) == {"kind": "jars", "link": "a b"}
+
+
+def test_what_only_nodes_have_is_not_looked_for_here(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    wanted = Wanted("SemanticSpaces", "java", artifacts="semanticspaces/jars.txt")
+    with pytest.raises(software.Unavailable, match="no mvn is on the PATH"):
+        sources.provide_jars(wanted, AWAY)
+    assert " jars " in sources.provide_jars(wanted, ELSEWHERE).build[0]
+
+
+def test_modules_are_not_loaded_where_nothing_is_built(monkeypatch):
+    monkeypatch.setattr(software.host, "provide_modules", lambda wanted, site: Provision(build=("load",)))
+    plain = Wanted("GROMACS", "gmx_mpi", own_modules=("gromacs",))
+    assert software.provide(plain, AWAY).build == ()
+    compiled = software.provide(replace(plain, source="pingpong/pingpong.c"), AWAY).build
+    assert compiled[0] == "load" and "mpicc" in compiled[-1]
+
+
+def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):
+    (tmp_path / "err").write_text("error: no space\n")
+    with pytest.raises(ReframeError, match="^the build was ended before it was done: killed$"):
+        software.require_built(tmp_path, "err", "killed")
+    for command, status in (("false", "1"), ("true", "0")):
+        step = software.build_command(Provision(build=(command,)))
+        assert subprocess.run(["bash", "-ec", step], cwd=tmp_path).returncode == 0
+        assert (tmp_path / contract.BUILD_STATUS).read_text() == f"{status}\n"
+        if command == "false":
+            with pytest.raises(ReframeError, match="^no space$"):
+                software.require_built(tmp_path, "err")
+    software.require_built(tmp_path, "err")
+
+
+def test_a_job_that_builds_is_small():
+    scheduler = SimpleNamespace(registered_name="slurm")
+    job = SimpleNamespace(scheduler=scheduler, options=None)
+    build._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
+    assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", ["--no-requeue"])
+    build._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
+    assert job.options == ["--no-requeue", "--partition=build"]
+
+
+def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
+    content = tmp_path / "input.txt"
+    content.write_text("input")
+    digest = subprocess.run(["sha256sum", content], capture_output=True, text=True).stdout.split()[0]
+    site = replace(ELSEWHERE, input_cache=str(tmp_path / "cache"))
+    wanted = Wanted("GROMACS", "gmx_mpi", published=f"{content.as_uri()}#sha256={digest}")
+    (command,) = sources.provide_input(wanted, site).build
+    assert not build._is_in_caches([command], tmp_path)
+    assert not (tmp_path / "cache").exists()
+    # A measurement on this machine holds the lock that builds share.
+    monkeypatch.setenv(locks.OTHER_DIRECTORY, str(tmp_path))
+    assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0
+    (tmp_path / "published").unlink()
+    assert build._is_in_caches([command], tmp_path)
+    assert (tmp_path / "published").read_text() == "input"
+    # Anything else may do what it likes.
+    assert not build._is_in_caches([command, "mpicc"], tmp_path)

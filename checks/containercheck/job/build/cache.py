@@ -3,10 +3,16 @@
 An entry counts only together with its record, ``<name>-<key>.json`` beside it. It is built once, however many processes
 ask for it at the same time, and the remains of a killed build are never taken for a finished entry.
 
+Each kind of entry has a program, whose argument is JSON: the parts of the entry, which its class takes, and a link::
+
+    python3 checks/containercheck/job venv '{"name": "db12", "requirements": "checks/src/db12/requirements.txt",
+        "directory": "/shared/venvs", "architecture": "x86_64", "link": "venv"}'
+
+It makes the link to the entry, writes the facts of the entry beside the link, and prints the path of the entry.
+
 Standard library only, Python 3.6 or newer.
 """
 
-import argparse
 import contextlib
 import errno
 import functools
@@ -22,11 +28,13 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 from containercheck.job import contract, locks, texts
 from containercheck.job.build import file_trees
 
+#: Path, or its text from JSON.
+AnyPath = Union[str, Path]
 #: File in a directory that is a cache and nothing else: :mod:`cleaning` removes what is old there.
 MARK = ".containercheck-cache"
 #: Seconds between two signs of life of a long build.
@@ -85,7 +93,8 @@ class Entry:
     """An entry of a cache, a file or a directory. Subclasses define how it is built.
 
     :param name: name in messages, logs and locks.
-    :param path: path of the entry; its parent directory is the cache.
+    :param directory: directory of the cache.
+    :param file: file name of the entry.
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it; None for all.
     """
 
@@ -98,9 +107,9 @@ class Entry:
     #: Path of the log during the build.
     _open_log: Optional[Path] = None
 
-    def __init__(self, name: str, path: Path, architecture: Optional[str] = None) -> None:
+    def __init__(self, name: str, directory: AnyPath, file: str, architecture: Optional[str] = None) -> None:
         """Name the entry; :meth:`ensure` builds it."""
-        self.name, self.path, self.architecture = name, path, architecture
+        self.name, self.path, self.architecture = name, Path(directory).resolve() / file, architecture
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the content is as it was built; an OSError means that it is not."""
@@ -154,17 +163,31 @@ class Entry:
             raise CacheError(f"{self.record} is not the record of an entry")
         return record
 
+    @property
+    def target(self) -> Path:
+        """Return the path that the check gets.
+
+        :raises CacheError: the entry does not have what the check needs.
+        """
+        return self.path
+
     def facts(self) -> Dict[str, Any]:
-        """Return path, digest and size of the entry, for the provenance of a check; it must be in the cache.
+        """Return the facts of the entry for the provenance of a check; none by default.
 
         :raises CacheError: the entry has been removed.
         """
-        # The digest was just compared with the record's: it need not be computed once more.
-        record = self.read_record()
-        try:
-            return {**file_trees.facts_of(self.path, record["sha256"]), "bytes": record["bytes"]}
-        except OSError as error:
-            raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
+        return {}
+
+    def hand_over(self, link: Path) -> None:
+        """Make a symbolic link to the entry, and write its facts beside the link (``<link>.json``).
+
+        :raises CacheError: the entry does not have what the check needs.
+        :raises OSError: the link or the file cannot be written.
+        """
+        target, facts = self.target, self.facts()
+        if facts:
+            write_facts(link, facts)
+        _replace(link, lambda new: new.symlink_to(target))
 
     def is_intact(self) -> bool:
         """Tell whether the entry is in the cache, as it was built, and belongs to a trusted user."""
@@ -396,16 +419,6 @@ class Entry:
         return (errors or lines)[-1]
 
 
-def parser(description: Optional[str], required: Sequence[str] = ("cache", "link")) -> argparse.ArgumentParser:
-    """Return the parser of a program that provides an entry, with the options that all such programs have."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    directory, link = "directory of the cache", "make this a symbolic link to the entry"
-    parser.add_argument("--cache", type=lambda text: Path(text).resolve(), required="cache" in required, help=directory)
-    parser.add_argument("--link", type=Path, required="link" in required, help=link)
-    parser.add_argument("--architecture", help="architecture of the partition, as uname -m prints it")
-    return parser
-
-
 @functools.lru_cache(maxsize=None)
 def version_of(tool: str, command: str, name: str) -> str:
     """Return the output about its version of a tool that installs software: Spack or EasyBuild.
@@ -431,24 +444,35 @@ def version_of(tool: str, command: str, name: str) -> str:
     return output
 
 
-def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
-    """Print the path that ``get`` returns, and make ``link``, if any, a symbolic link to it.
+def write_facts(link: Path, facts: Dict[str, Any]) -> None:
+    """Write the facts of an entry beside the link to it."""
+    _replace(link.with_suffix(".json"), lambda new: new.write_text(json.dumps(facts, indent=1) + "\n"))
 
-    :raises SystemExit: ``get`` raises an error, whose message is printed; the exit status is ``contract.UNSUPPORTED``
-        for :class:`UnsupportedError`: then a check skips.
+
+def _replace(path: Path, make: Callable[[Path], Any]) -> None:
+    """Make a file or a link under another name first: of two processes that make it at once both succeed."""
+    new = path.parent / f".{path.name}-{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    make(new)
+    new.replace(path)
+
+
+def provide(kind: Callable[..., Entry]) -> None:
+    """Provide the entry whose parts the first argument of the program has as JSON; see above.
+
+    :raises SystemExit: it cannot be provided, and the error was printed; the status ``contract.UNSUPPORTED`` means that
+        a check skips.
     """
+    parts = json.loads(sys.argv[1])
+    link = Path(parts.pop("link"))
     try:
-        target = get()
-        if link:
-            # Under another name first: two processes that make the same link at once both end with a link.
-            new = link.parent / f".{link.name}-{os.getpid()}"
-            with contextlib.suppress(FileNotFoundError):
-                new.unlink()
-            new.symlink_to(target)
-            new.replace(link)
+        entry = kind(**parts)
+        entry.ensure()
+        entry.hand_over(link)
+        print(entry.target)
     except UnsupportedError as error:
         print(f"error: {texts.sanitized(str(error))}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)
     except (CacheError, OSError) as error:
         sys.exit(f"error: {texts.sanitized(str(error))}")
-    print(target)

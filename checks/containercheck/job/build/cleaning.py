@@ -3,10 +3,11 @@
     python3 checks/containercheck/job clean --older 90d --dry-run --stage stage
 
 prints what it would remove; without ``--dry-run`` it removes it. The time stamp of an entry's record is the time of its
-last use: each build step that uses the entry touches the record, or reads it where it may not. Cleaning takes the same
-locks as builds, so that no unfinished build is removed. It removes nothing that other users own, and nothing outside of
-the caches (by default the user's own) but the directories of cases in the stage and output directories that are named.
-A directory is a cache if it has the mark of one (``cache.MARK``), or is the user's own by its place.
+last use: each build step that uses the entry touches the record, or reads it where it may not. Cleaning takes the locks
+of all builds in a cache, and leaves the cache alone while something is built there. It removes nothing that other users
+own, and nothing outside of the caches (by default the user's own) but the directories of cases in the stage and output
+directories that are named. A directory is a cache if it has the mark of one (``cache.MARK``), or is the user's own by
+its place.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -21,15 +22,13 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set
 
 from containercheck.job import contract, locks
 from containercheck.job.build import cache, file_trees
 
 #: Kinds of caches; all but the last are extras of a site.
 KINDS = ("image", "venv", "jar", "program", "input", "spack", "easybuild", "digest")
-#: File in ReFrame's stage directory that a session holds locked while it runs (session/claims.py).
-SESSION_LOCK = ".session.lock"
 #: Seconds by the unit of an age.
 UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -37,12 +36,11 @@ UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 class Removable(NamedTuple):
     """An entry, or a directory, that may be removed.
 
-    ``paths`` are all its files and directories; ``locks`` the files whose locks its builds hold; ``stamp`` is the path
-    whose time stamp is the time of the last use, and ``used`` that time, in seconds since the epoch.
+    ``paths`` are all its files and directories; ``stamp`` is the path whose time stamp is the time of the last use, and
+    ``used`` that time, in seconds since the epoch.
     """
 
     paths: List[Path]
-    locks: List[Path]
     stamp: Path
     used: float
 
@@ -83,25 +81,17 @@ def _read_record(path: Path) -> Dict[str, Any]:
 def entries(directory: Path) -> Iterator[Removable]:
     """Yield the entries of a cache, with a record or without, and the leftovers of builds."""
     paths = {path.name: path for path in directory.iterdir() if path.name != cache.MARK}
-    lock_names = [name[: -len(".lock")] for name in paths if name.endswith(".lock")]
     recorded: Set[str] = set()
     for name, path in paths.items():
         stem = name[: -len(".json")]
         if name.endswith(".json") and _read_record(path):
             parts = [path, *(paths[part] for part in (stem, f"{stem}.sif") if part in paths)]
             recorded.update(part.name for part in parts)
-            yield Removable(parts, _locks(directory, stem, lock_names), path, _last_use(path))
+            yield Removable(parts, path, _last_use(path))
     for name in paths.keys() - recorded:
         is_shared_tree = name == "tree" or name.startswith("tree-")
         if not is_shared_tree and not name.endswith(".lock"):
-            path, held = paths[name], [] if name.endswith(".log") else _locks(directory, name, lock_names)
-            yield Removable([path], held, path, _last_use(path))
-
-
-def _locks(directory: Path, name: str, lock_names: Sequence[str]) -> List[Path]:
-    """Return the locks that a build of an entry may hold: those whose names its name begins with."""
-    words = f"{name.lstrip('.')}-"
-    return [directory / f"{lock}.lock" for lock in lock_names if words.startswith((f"{lock}-", f"{lock}."))]
+            yield Removable([paths[name]], paths[name], _last_use(paths[name]))
 
 
 def packages(directory: Path) -> Iterator[Removable]:
@@ -111,56 +101,58 @@ def packages(directory: Path) -> Iterator[Removable]:
         needed.update(_read_record(path).get("prefixes", ()))
         with contextlib.suppress(OSError):
             needed.add(os.readlink(str(directory / path.stem / contract.EASYBUILD_DEPENDENCIES)))
-    all_locks = sorted(directory.glob("*.lock"))
     # Spack writes a receipt into the prefix of each package.
     found = {receipt.parents[1]: receipt for receipt in directory.glob("tree/**/.spack/spec.json")}
     found.update((tree, tree) for tree in directory.glob("tree-*") if tree.is_dir())
     for path, stamp in found.items():
         if str(path) not in needed:
-            yield Removable([path], all_locks, stamp, _last_use(stamp))
+            yield Removable([path], stamp, _last_use(stamp))
 
 
 def cases(directory: Path) -> Iterator[Removable]:
-    """Yield the directories of cases below ReFrame's stage or output directory: those that have a job script.
-
-    A session that runs there holds its lock, and keeps all of them.
-    """
+    """Yield the directories of cases below ReFrame's stage or output directory: those that have a job script."""
     for script in directory.glob(f"**/{contract.JOB}"):
-        yield Removable([script.parent], [directory / SESSION_LOCK], script.parent, _last_use(script.parent))
-
-
-def _remove(removable: Removable) -> Optional[str]:
-    """Remove an entry, unless it is being built; return why it stays, None where it was removed."""
-    with contextlib.ExitStack() as held:
-        try:
-            for lock in removable.locks:
-                held.enter_context(locks.flocked(lock, shared=False, waiting="", patience=0))
-            if _last_use(removable.stamp) > removable.used:
-                return "it was used just now"
-            for path in removable.paths:
-                file_trees.remove(path)
-        except OSError as error:
-            return str(error)
-    return None
+        yield Removable([script.parent], script.parent, _last_use(script.parent))
 
 
 def clean(directory: Path, before: float, dry: bool, finders: Sequence[Finder] = (entries, packages)) -> int:
     """Remove entries that were not used since ``before``, print a line for each, and return the bytes removed.
 
+    A build in a cache holds its lock, and so does a session in a stage directory: then all that is there stays.
+
     :param dry: print the lines only, and remove nothing.
     """
-    total = 0
-    for find in finders:
-        for removable in sorted(find(directory), key=lambda removable: removable.used):
-            is_ours = all(os.lstat(str(path)).st_uid == os.geteuid() for path in removable.paths)
-            if removable.used >= before or not is_ours:
-                continue
-            size, days = sum(map(file_trees.size_of, removable.paths)), (time.time() - removable.used) / 86400
-            reason = None if dry else _remove(removable)
-            outcome = "would be removed" if dry else f"stays: {reason}" if reason else "removed"
-            print(f"{removable.paths[-1]}: {size >> 20} MiB, not used for {days:.0f} days: {outcome}", flush=True)
-            total += 0 if reason else size
-    return total
+    with contextlib.ExitStack() as held:
+        try:
+            for lock in () if dry else sorted(directory.glob("*.lock")):
+                held.enter_context(locks.flocked(lock, shared=False, waiting="", patience=0))
+        except OSError as error:
+            print(f"{directory}: stays: {error}", flush=True)
+            return 0
+        # Packages that an entry needed are found once the entry is gone.
+        return sum(_remove(each, dry) for find in finders for each in _old(find(directory), before))
+
+
+def _old(found: Iterator[Removable], before: float) -> List[Removable]:
+    """Return what is this user's and was not used since ``before``, the oldest first."""
+    ours = [each for each in found if all(os.lstat(str(path)).st_uid == os.geteuid() for path in each.paths)]
+    return sorted((each for each in ours if each.used < before), key=lambda each: each.used)
+
+
+def _remove(removable: Removable, dry: bool) -> int:
+    """Remove an entry, unless it was used meanwhile; print a line, and return the bytes that were removed."""
+    size, days = sum(map(file_trees.size_of, removable.paths)), (time.time() - removable.used) / 86400
+    reason = ""
+    try:
+        if _last_use(removable.stamp) > removable.used:
+            reason = "it was used just now"
+        for path in () if dry or reason else removable.paths:
+            file_trees.remove(path)
+    except OSError as error:
+        reason = str(error)
+    outcome = f"stays: {reason}" if reason else "would be removed" if dry else "removed"
+    print(f"{removable.paths[-1]}: {size >> 20} MiB, not used for {days:.0f} days: {outcome}", flush=True)
+    return 0 if reason else size
 
 
 def main() -> None:

@@ -1,14 +1,7 @@
 """Fetches pinned files into a cache: published inputs, jars from a Maven repository, and environments from PyPI.
 
-    python3 checks/containercheck/job download --cache ~/.cache/containercheck/inputs --link published \\
-        'https://host/case.tar.gz#sha256=0d73a23f...'
-    python3 checks/containercheck/job jars --artifacts checks/src/semanticspaces/jars.txt \\
-        --cache ~/.cache/containercheck/jars --link jars semanticspaces
-    python3 checks/containercheck/job venv --requirements checks/src/db12/requirements.txt --architecture x86_64 \\
-        --cache ~/.cache/containercheck/venvs --link venv db12
-
-make the link to the entry, and print its path. Proxies, certificates, indexes and repositories are those that the
-machine is configured for: Maven's and pip's own settings.
+Proxies, certificates, indexes and repositories are those that the machine is configured for: Maven's and pip's own
+settings.
 
 An input is a file or, of a tar archive, the directory that it is unpacked into. ``&subdirectory=<path>`` at the end of
 the address selects a file or directory in the archive; the form is that of pip's direct references.
@@ -23,6 +16,7 @@ machine, a comment in the requirements says for which (``pins``).
 Standard library only, Python 3.6 or newer.
 """
 
+import functools
 import http.client
 import os
 import re
@@ -55,7 +49,7 @@ class Download(cache.Entry):
 
     kind, setting = "cache of inputs", "input_cache"
 
-    def __init__(self, reference: str, directory: Path) -> None:
+    def __init__(self, reference: str, directory: cache.AnyPath) -> None:
         """Determine the path in the cache.
 
         :raises CacheError: the address has no digest.
@@ -70,7 +64,7 @@ class Download(cache.Entry):
         file = Path(urllib.parse.unquote(urllib.parse.urlsplit(self.address).path)).name or "input"
         self.is_archive = file.endswith(ARCHIVES)
         name = re.sub(r"[^\w.-]", "_", file).lstrip(".") or "input"
-        super().__init__(name, directory / f"{name}-{self.pin[:12]}")
+        super().__init__(name, directory, f"{name}-{self.pin[:12]}")
 
     @property
     def target(self) -> Path:
@@ -119,20 +113,6 @@ class Download(cache.Entry):
             raise CacheError(f"cannot fetch the input {self.shown}: {problem}") from None
 
 
-def main() -> None:
-    """Print the path of an input; or print one error and exit with status 1."""
-    parser = cache.parser(__doc__)
-    parser.add_argument("reference", help="address#sha256=digest")
-    arguments = parser.parse_args()
-
-    def get() -> Path:
-        download = Download(arguments.reference, arguments.cache)
-        download.ensure()
-        return download.target
-
-    cache.deliver(get, arguments.link)
-
-
 def read_artifacts(path: Path) -> Dict[str, str]:
     """Return the digests of the artifacts of a list, by artifact.
 
@@ -160,13 +140,13 @@ class Jars(cache.Entry):
 
     kind, setting = "cache of jars", "jar_cache"
 
-    def __init__(self, name: str, artifacts: Path, directory: Path) -> None:
+    def __init__(self, name: str, artifacts: cache.AnyPath, directory: cache.AnyPath) -> None:
         """Determine the path in the cache.
 
         :raises CacheError: there is no such list, or a line of it is not of the form.
         """
-        self.pinned = read_artifacts(artifacts)
-        super().__init__(name, directory / f"{name}-{cache.key_of(sorted(self.pinned.items()))}")
+        self.pinned = read_artifacts(Path(artifacts))
+        super().__init__(name, directory, f"{name}-{cache.key_of(sorted(self.pinned.items()))}")
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Let Maven copy the jars, and check them.
@@ -193,16 +173,7 @@ class Jars(cache.Entry):
         return first[1] if first else super().last_words()
 
 
-def main_jars() -> None:
-    """Print the path of a directory with jars; or print one error and exit with status 1."""
-    parser = cache.parser(__doc__)
-    parser.add_argument("--artifacts", type=Path, required=True, help="list of the artifacts")
-    parser.add_argument("name", help="name of the directory in the cache")
-    arguments = parser.parse_args()
-    cache.deliver(lambda: Jars(arguments.name, arguments.artifacts, arguments.cache).ensure(), arguments.link)
-
-
-class Environment(cache.Entry):
+class PythonEnvironment(cache.Entry):
     """The virtual environment of a requirements file.
 
     :param directory: directory of the cache.
@@ -211,23 +182,23 @@ class Environment(cache.Entry):
 
     kind, setting = "cache of Python environments", "venv_cache"
 
-    def __init__(self, name: str, requirements: Path, directory: Path, architecture: str) -> None:
+    def __init__(self, name: str, requirements: cache.AnyPath, directory: cache.AnyPath, architecture: str) -> None:
         """Determine the path in the cache.
 
         :raises CacheError: there is no such file, or no Python.
         :raises UnsupportedError: the requirements are pinned for other machines.
         """
+        self.requirements = Path(requirements)
         try:
-            content = requirements.read_text(encoding="utf-8")
-            problem = pins.not_for(name, requirements, architecture)
+            content = self.requirements.read_text(encoding="utf-8")
+            problem = pins.not_for(name, self.requirements, architecture)
         except OSError as error:
             raise CacheError(f"no requirements {requirements}: {error.strerror}") from None
         if problem:
             raise UnsupportedError(f"no software: {problem}")
-        self.requirements = requirements
         self.python, version = machine.python(pins.limits_of(content)[1])
-        path = directory / f"{name}-{architecture}-python{version}-{cache.key_of(content)}"
-        super().__init__(name, path, architecture)
+        file = f"{name}-{architecture}-python{version}-{cache.key_of(content)}"
+        super().__init__(name, directory, file, architecture)
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether all files are as they were, and the Python that the environment was made with is there."""
@@ -247,15 +218,6 @@ class Environment(cache.Entry):
         return self.path, self.content_of(self.path)
 
 
-def main_venv() -> None:
-    """Print the path of an environment, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = cache.parser(__doc__)
-    parser.add_argument("--requirements", type=Path, required=True, help="file with pinned requirements")
-    parser.add_argument("name", help="name of the environment")
-    arguments = parser.parse_args()
-
-    def get() -> Path:
-        parts = (arguments.name, arguments.requirements, arguments.cache, arguments.architecture)
-        return Environment(*parts).ensure()
-
-    cache.deliver(get, arguments.link)
+main = functools.partial(cache.provide, Download)
+main_jars = functools.partial(cache.provide, Jars)
+main_venv = functools.partial(cache.provide, PythonEnvironment)

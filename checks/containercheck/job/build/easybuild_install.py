@@ -1,22 +1,18 @@
 """Installs an easyconfig and its dependencies into a cache with EasyBuild.
 
-    python3 checks/containercheck/job easybuild --easyconfig easyconfigs/HPCC-1.5.0-gompi-system.eb --target zen4 \\
-        --architecture x86_64 --cache ~/.cache/containercheck/easybuilds --link easybuild --program hpcc HPCC
-
-makes ``easybuild`` a link to a directory with the module of that easyconfig, and prints its path. The dependencies are
-installed into one tree of the cache for each target, which all easyconfigs share: a name and a version identify a
-module there. ``easybuild/dependencies`` is a link to that tree. The key of the easyconfig's own directory is a digest
-of its content, of EasyBuild's version, of the site's configuration file and of the target, so that a changed easyconfig
-disturbs no running job.
+The entry is a directory with the module of that easyconfig. The dependencies are installed into one tree of the cache
+for each target, which all easyconfigs share: a name and a version identify a module there. ``dependencies`` in the
+directory is a link to that tree. The key of the directory is a digest of the content of the easyconfig, of EasyBuild's
+version, of the site's configuration file and of the target, so that a changed easyconfig disturbs no running job.
 
 Standard library only, Python 3.6 or newer.
 """
 
-import json
+import functools
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from containercheck.job import contract, locks, texts
 from containercheck.job.build import cache, file_trees
@@ -32,61 +28,54 @@ _OUTPUT = re.compile(r"^ *output \(.*\) +-> +(/.*)$", re.MULTILINE)
 _TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined reference", r"\berror\b"))
 
 
-class Parts(NamedTuple):
-    """An easyconfig, and how EasyBuild installs it.
-
-    ``easyconfig`` is a file, or the name of one that EasyBuild has; ``robot`` are the directories that EasyBuild
-    searches before its own; ``site`` is the site's configuration file, if it has one; ``compiled_for`` the value of
-    EasyBuild's ``--optarch``, empty for this machine's processor; ``command`` the command of EasyBuild; ``program`` the
-    program that must be installed.
-    """
-
-    easyconfig: str
-    robot: List[Path]
-    site: Optional[Path]
-    compiled_for: str
-    command: str
-    program: str
-
-    def content(self) -> List[str]:
-        """Return the content of easyconfig and configuration file; empty for an easyconfig of EasyBuild's own.
-
-        :raises CacheError: a file cannot be read.
-        """
-        contents = []
-        for path in (Path(self.easyconfig) if os.sep in self.easyconfig else None, self.site):
-            try:
-                contents.append(path.read_text() if path else "")
-            except OSError as error:
-                raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None
-        return contents
-
-
 class Module(cache.Entry):
     """The software that an easyconfig installs, and its module.
 
     :param directory: directory of the cache.
+    :param target: processor that it is compiled for, one of archspec's names.
+    :param easyconfig: file, or the name of one that EasyBuild has.
+    :param program: program that must be installed.
+    :param command: command of EasyBuild.
+    :param robot: directories that EasyBuild searches before its own.
+    :param site_file: the site's configuration file, if it has one.
+    :param compiled_for: value of EasyBuild's ``--optarch``; empty for this machine's processor.
     """
 
     kind, setting = "cache of EasyBuild's software", "easybuild_cache"
     broken = "not complete"
     doing, done = "installing", "installed"
 
-    def __init__(self, name: str, parts: Parts, directory: Path, architecture: str, target: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: cache.AnyPath,
+        architecture: str,
+        target: str,
+        easyconfig: str,
+        program: str,
+        command: str = "eb",
+        robot: Sequence[str] = (),
+        site_file: Optional[str] = None,
+        compiled_for: str = "",
+    ) -> None:
         """Determine the path in the cache.
 
         :raises CacheError: a file cannot be read, or EasyBuild does not run.
         """
+        self.easyconfig, self.program, self.command = easyconfig, program, command
+        self.robot, self.site, self.compiled_for = robot, site_file, compiled_for
         # EasyBuild prints the name of the machine too.
-        version = re.sub(r" on host \S+$", "", cache.version_of("EasyBuild", parts.command, name))
-        key = cache.key_of(parts.easyconfig, parts.content(), parts.compiled_for, version)
-        super().__init__(name, directory / f"{name}-{target}-{key}", architecture)
-        self.parts, self.target = parts, target
+        version = re.sub(r" on host \S+$", "", cache.version_of("EasyBuild", command, name))
+        # A name without a directory is that of an easyconfig of EasyBuild's own.
+        contents = [_content_of(path) for path in (easyconfig if os.sep in easyconfig else None, site_file)]
+        key = cache.key_of(easyconfig, contents, compiled_for, version)
+        super().__init__(name, directory, f"{name}-{target}-{key}", architecture)
+        self._processor = target
 
     @property
     def tree(self) -> Path:
         """Return the tree of dependencies, which all easyconfigs of the target share."""
-        return self.path.parent / f"tree-{self.target}"
+        return self.path.parent / f"tree-{self._processor}"
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the module and the program are still there."""
@@ -106,7 +95,7 @@ class Module(cache.Entry):
             missing = [easyconfig for installed, easyconfig, _ in dependencies if installed != "x"]
             if missing:
                 self._install(work, self.tree, missing)
-        self._install(work, self.path, [self.parts.easyconfig])
+        self._install(work, self.path, [self.easyconfig])
         (self.path / contract.EASYBUILD_DEPENDENCIES).symlink_to(self.tree)
         return self.path, self._record_of(module)
 
@@ -122,10 +111,10 @@ class Module(cache.Entry):
 
         :raises CacheError: EasyBuild finds no easyconfig for a dependency, or its output cannot be read.
         """
-        self._run(work, [*self._options(work, self.tree), "--dry-run", self.parts.easyconfig])
+        self._run(work, [*self._options(work, self.tree), "--dry-run", self.easyconfig])
         steps = [(match[1], match[2], match[3]) for match in map(_PLANNED.match, self.lines()) if match]
         if not steps:
-            raise CacheError(self.failed(f"{self.parts.command} --dry-run names no module"))
+            raise CacheError(self.failed(f"{self.command} --dry-run names no module"))
         return steps
 
     def _install(self, work: Path, prefix: Path, easyconfigs: List[str]) -> None:
@@ -136,11 +125,11 @@ class Module(cache.Entry):
     def _options(self, work: Path, prefix: Path) -> List[str]:
         """Return the options of EasyBuild."""
         # The colon at the end keeps EasyBuild's own directories.
-        words = ["--robot=" + "".join(f"{path}:" for path in self.parts.robot)] if self.parts.robot else ["--robot"]
+        words = ["--robot=" + "".join(f"{path}:" for path in self.robot)] if self.robot else ["--robot"]
         words += [f"--installpath={prefix}", "--module-naming-scheme=EasyBuildMNS"]
         words += [f"--buildpath={work / 'build'}", f"--tmpdir={work / 'tmp'}"]
-        words += [f"--configfiles={self.parts.site}"] if self.parts.site else []
-        words += [f"--optarch={self.parts.compiled_for}"] if self.parts.compiled_for else []
+        words += [f"--configfiles={self.site}"] if self.site else []
+        words += [f"--optarch={self.compiled_for}"] if self.compiled_for else []
         return words
 
     def _run(self, work: Path, words: List[str]) -> None:
@@ -153,9 +142,9 @@ class Module(cache.Entry):
             (work / name).mkdir(exist_ok=True)
         paths = [str(self.tree / contract.EASYBUILD_MODULES), os.environ.get("MODULEPATH", "")]
         environment = {**os.environ, "LC_ALL": "C", "COLUMNS": "4000", "MODULEPATH": ":".join(filter(None, paths))}
-        if self.parts.site is None:
+        if self.site is None:
             environment.setdefault("EASYBUILD_SOURCEPATH", str(self.path.parent / "sources"))
-        self.run([[self.parts.command, *words]], cwd=str(work / "empty"), env=environment)
+        self.run([[self.command, *words]], cwd=str(work / "empty"), env=environment)
 
     def _record_of(self, module: str) -> Dict[str, Any]:
         """Return the record of a module that was just installed.
@@ -164,12 +153,12 @@ class Module(cache.Entry):
         """
         software, modules = self.path / "software" / module, self.path / contract.EASYBUILD_MODULES
         names = [name for name in (f"{module}.lua", module) if (modules / name).is_file()]
-        programs = [path for path in software.rglob(Path(self.parts.program).name) if os.access(str(path), os.X_OK)]
+        programs = [path for path in software.rglob(Path(self.program).name) if os.access(str(path), os.X_OK)]
         programs = sorted((path for path in programs if path.is_file()), key=lambda path: len(path.parts))
         if not names:
             raise CacheError(self.failed(f"EasyBuild ended without an error, and there is no module {module}"))
         if not programs:
-            raise CacheError(self.failed(f"{module} has no {self.parts.program}"))
+            raise CacheError(self.failed(f"{module} has no {self.program}"))
         return {
             "module": module,
             "modulefile": f"{contract.EASYBUILD_MODULES}/{names[0]}",
@@ -185,7 +174,7 @@ class Module(cache.Entry):
         module = self.read_record()["module"]
         kept = sorted((self.path / "software" / module / "easybuild").glob("*.eb"))
         digest = file_trees.digest_of(kept[0]) if kept else ""
-        return {"module": module, "easyconfig": Path(self.parts.easyconfig).name, "sha256": digest}
+        return {"module": module, "easyconfig": Path(self.easyconfig).name, "sha256": digest}
 
     def last_words(self) -> str:
         """Return the line that says why EasyBuild failed: one of the failed command's output, where there is any."""
@@ -207,31 +196,15 @@ class Module(cache.Entry):
         return errors[-1].replace("the download instructions above", shown)
 
 
-def main() -> None:
-    """Print the path of the software, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = cache.parser(__doc__)
-    parser.add_argument("--easyconfig", required=True, help="file, or the name of one that EasyBuild has")
-    parser.add_argument(
-        "--robot", type=Path, action="append", default=[], help="directory that is searched before EasyBuild's own"
-    )
-    parser.add_argument("--easybuild", default="eb", help="command of EasyBuild (%(default)s)")
-    parser.add_argument("--site", type=Path, help="the site's configuration file")
-    parser.add_argument("--target", required=True, help="processor that is compiled for, one of archspec's names")
-    parser.add_argument("--compiled-for", default="", help="value of EasyBuild's --optarch; by default this machine's")
-    parser.add_argument("--program", required=True, help="program that must be installed")
-    parser.add_argument("name", help="name of the software")
-    arguments = parser.parse_args()
+def _content_of(path: Optional[str]) -> str:
+    """Return the content of a file; empty for none.
 
-    def get() -> Path:
-        easyconfig, robot = arguments.easyconfig, [path.resolve() for path in arguments.robot]
-        if os.sep in easyconfig:
-            easyconfig = str(Path(easyconfig).resolve())
-        options = (arguments.site, arguments.compiled_for, arguments.easybuild, arguments.program)
-        parts = Parts(easyconfig, robot, *options)
-        module = Module(arguments.name, parts, arguments.cache, arguments.architecture, arguments.target)
-        module.ensure()
-        record = arguments.link.parent / contract.EASYBUILD_RECORD
-        record.write_text(json.dumps(module.facts()))
-        return module.path
+    :raises CacheError: it cannot be read.
+    """
+    try:
+        return Path(path).read_text() if path else ""
+    except OSError as error:
+        raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None
 
-    cache.deliver(get, arguments.link)
+
+main = functools.partial(cache.provide, Module)

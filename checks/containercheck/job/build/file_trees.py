@@ -187,7 +187,7 @@ def distrust(path: Path, shared: bool = False) -> Optional[str]:
         return f"{path} belongs to {locks.user_name(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode) or (shared and status.st_mode & stat.S_ISVTX):
         return None
-    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups and not _is_private_group(status, users)
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups
     if status.st_mode & stat.S_IWOTH or by_group:
         writer = "others" if status.st_mode & stat.S_IWOTH else "its group"
         return f"{path} can be written by {writer} (mode {stat.S_IMODE(status.st_mode):o})"
@@ -222,15 +222,3 @@ def require_all(directory: Path, paths: Optional[Iterable[Path]] = None) -> None
                     break
                 require(part)
                 checked.add(part)
-
-
-def _is_private_group(status: os.stat_result, users: Set[int]) -> bool:
-    """Tell whether the group of a file has only trusted users as members: many systems give each user such a group."""
-    try:
-        group = grp.getgrgid(status.st_gid)
-        owner = pwd.getpwuid(status.st_uid)
-        members = {pwd.getpwnam(name).pw_uid for name in group.gr_mem}
-    except KeyError:
-        return False
-    # A group does not list the users whose primary group it is: one with the name of a user is taken for that user's.
-    return group.gr_name == owner.pw_name and owner.pw_gid == status.st_gid and members <= users

@@ -1,16 +1,8 @@
-"""Builds images from the definition files in ``images/`` into a cache, or checks a ready image.
+"""Builds images from the definition files in ``images/`` into a cache.
 
-    python3 checks/containercheck/job image --recipes images --architecture x86_64 --release trixie --mpi openmpi \\
-        --runtime apptainer --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars \\
-        --link image.sif hpcc
-    python3 checks/containercheck/job image ... --spack spack --target x86_64 \\
-        --spack-cache ~/.cache/containercheck/spacks --link image.sif hpcg
-    python3 checks/containercheck/job image --ready /shared/images/hpcc.sif --link image.sif
-
-makes ``image.sif`` a link to an image that is complete and intact, writes path, digest and size of the image, and the
-bytes of its files, beside the link (``image.json``), and prints its path. The key of an image is a digest of its
-definition file, of the files that this copies, of the image that it builds upon, of the release of Debian, the family
-of MPI and the architecture. An image is built under another name and gets its own by an atomic rename.
+The key of an image is a digest of its definition file, of the files that this copies, of the image that it builds upon,
+of the release of Debian, the family of MPI and the architecture. An image is built under another name and gets its own
+by an atomic rename.
 
 Arguments of recipes (``{{ NAME }}``):
 
@@ -18,23 +10,24 @@ Arguments of recipes (``{{ NAME }}``):
     MPI              family of MPI
     SIMD             instruction set with which GROMACS runs on every machine of the architecture
     JARS             directory of pinned jars; the argument's default is their list
-    SPACK            archive of an environment of Spack (see spack_packing), which is installed for the target and
+    SPACK            archive of an environment of Spack (see spack_install), which is installed for the target and
                      counts in the key; the argument's default is the directory of the environment
 
-Others are given by ``--argument``, as in ``--argument KERNELS=AVX_512``. A label ``MPI`` says that a recipe is for one
+A check may give others, such as ``KERNELS=AVX_512``. A label ``MPI`` says that a recipe is for one
 family only, a label ``RELEASE`` that it is for one release only. Recipes that use pip find this machine's settings of
 pip in ``/mnt/pip.conf``.
 
 Standard library only, Python 3.6 or newer.
 """
 
+import functools
 import os
 import re
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job import architectures, mpi, pins
-from containercheck.job.build import cache, downloads, image_files, machine, spack_packing
+from containercheck.job.build import cache, downloads, image_files, machine, spack_install
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
 #: Directory in an image with pip's settings: one that every distribution has, because a bind needs an existing one.
@@ -152,9 +145,9 @@ class Workshop(NamedTuple):
     ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
     apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` the family of their MPI,
     ``mirror`` the mirror of Debian's packages, None for that of this machine's apt; ``builder`` is the version of the
-    runtime whose images are kept apart from those of other versions, empty where all share them; ``source`` is where
-    environments of Spack come from, None for recipes that install none; ``extra_arguments`` are for recipes that use
-    them.
+    runtime whose images are kept apart from those of other versions, empty where all share them; ``spack`` are the
+    arguments of :class:`spack_install.SpackEnvironment` for recipes that install an environment; ``arguments`` are for
+    recipes that use them.
     """
 
     recipes: Path
@@ -166,8 +159,8 @@ class Workshop(NamedTuple):
     family: str
     mirror: Optional[str] = None
     builder: str = ""
-    source: Optional[spack_packing.Source] = None
-    extra_arguments: Sequence[str] = ()
+    spack: Optional[Dict[str, Any]] = None
+    arguments: Sequence[str] = ()
 
 
 class Image(image_files.ImageEntry):
@@ -185,7 +178,7 @@ class Image(image_files.ImageEntry):
         self.environment = self._environment(self.recipe.environment) if self.recipe.environment else None
         simd = f"SIMD={architectures.portable_kernels(workshop.architecture)}"
         #: Arguments of the recipe; :meth:`prepare` adds those that have to be built first.
-        self.arguments = self.recipe.taken([f"MPI={workshop.family}", simd, *workshop.extra_arguments])
+        self.arguments = self.recipe.taken([f"MPI={workshop.family}", simd, *workshop.arguments])
         self.key: str = cache.key_of(
             (workshop.architecture, workshop.release, image_files.COMPRESSION),
             (self.arguments, self.recipe.text, self.recipe.content()),
@@ -193,13 +186,12 @@ class Image(image_files.ImageEntry):
             self.base.key if self.base else "",
         )
         words = (name, workshop.release, workshop.architecture, self.key, workshop.builder)
-        super().__init__(name, workshop.images / f"{'-'.join(filter(None, words))}.sif", workshop.architecture)
+        super().__init__(name, workshop.images, f"{'-'.join(filter(None, words))}.sif", workshop.architecture)
 
-    def _environment(self, directory: Path) -> spack_packing.Environment:
-        if self.workshop.source is None:
-            name = self.recipe.name
-            raise CacheError(f"{name}.def installs an environment of Spack: give --spack, --target and --spack-cache")
-        return self.workshop.source.environment(directory, self.workshop.architecture)
+    def _environment(self, directory: Path) -> spack_install.SpackEnvironment:
+        """Return the environment that the recipe names, or the one that replaces it: the bare program's."""
+        parts = {"environment": directory, "architecture": self.workshop.architecture, **(self.workshop.spack or {})}
+        return spack_install.SpackEnvironment(**parts, packed=True)
 
     def prepare(self) -> None:
         """Provide the image that the recipe builds upon, or a mirror, and its jars or its environment.
@@ -232,7 +224,7 @@ class Image(image_files.ImageEntry):
         options, arguments = ["--fakeroot", *image_files.compression_options(runtime)], list(self.arguments)
         if self.environment:
             archive = work / "environment.tar"
-            spack_packing.pack(self.environment, archive)
+            spack_install.pack(self.environment, archive)
             arguments.append(f"SPACK={archive}")
         for argument in arguments:
             options += ["--build-arg", argument]
@@ -261,64 +253,22 @@ class Image(image_files.ImageEntry):
         """
         shop, record = self.workshop, self.read_record()
         installed = {"spack": record["spack"]} if self.environment else {}
-        arguments = {"arguments": list(shop.extra_arguments)} if shop.extra_arguments else {}
+        arguments = {"arguments": list(shop.arguments)} if shop.arguments else {}
         recipe = {"recipe": self.name, "release": shop.release, "mpi": shop.family}
-        return {**super().facts(), **image_files.known_content(record), **recipe, **arguments, **installed}
+        return {**super().facts(), **recipe, **arguments, **installed}
 
 
-def main() -> None:
-    """Print the path of the image, or one error; the exit status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = cache.parser(__doc__, required=["link"])
-    image = parser.add_mutually_exclusive_group(required=True)
-    image.add_argument("--ready", type=Path, help="use this image, a file or a directory, for --architecture if given")
-    image.add_argument("name", nargs="?", help="build the image of this recipe")
-    recipe = parser.add_argument_group("for the image of a recipe")
-    recipe.add_argument("--recipes", type=Path, help="directory of the definition files")
-    recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with")
-    recipe.add_argument("--runtime", help="command of the runtime that builds the image")
-    recipe.add_argument("--release", help="code name of the image's Debian")
-    recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI")
-    recipe.add_argument("--own", action="store_true", help="use no image that another version of the runtime built")
-    recipe.add_argument("--argument", action="append", default=[], help="NAME=value, for recipes that use it")
-    recipe.add_argument("--mirror", help="Debian mirror; by default that of this machine's apt")
-    recipe.add_argument("--spack", help="command of Spack, for a recipe that installs an environment")
-    recipe.add_argument("--spack-site", type=Path, help="the site's file, which the environment includes")
-    recipe.add_argument("--spack-cache", type=Path, help="directory of the environments, and of their tree")
-    recipe.add_argument("--target", help="processor that the environment is compiled for, one of archspec's names")
-    recipe.add_argument("--environment", type=Path, help="directory of an environment that replaces the recipe's")
-    arguments = parser.parse_args()
-    needed = ("recipes", "cache", "jar_cache", "runtime", "architecture", "release", "mpi")
-    missing = [f"--{name.replace('_', '-')}" for name in needed if getattr(arguments, name) is None]
-    if arguments.name and missing:
-        parser.error(f"the image of a recipe needs {', '.join(missing)}")
+def image_of(name: str, own: bool = False, **workshop: Any) -> Image:
+    """Return the image of a recipe.
 
-    def get() -> Dict[str, Any]:
-        if arguments.ready:
-            return image_files.ready(arguments.ready, arguments.architecture)
-        source = None
-        if arguments.spack and arguments.target and arguments.spack_cache:
-            source = spack_packing.Source(
-                arguments.spack,
-                arguments.spack_site,
-                arguments.target,
-                arguments.spack_cache.resolve(),
-                arguments.environment,
-            )
-        workshop = Workshop(
-            arguments.recipes.resolve(),
-            arguments.cache,
-            arguments.jar_cache.resolve(),
-            arguments.runtime,
-            arguments.architecture,
-            arguments.release,
-            arguments.mpi,
-            arguments.mirror,
-            re.sub(r"[^\w.]+", "-", image_files.version_of(arguments.runtime)) if arguments.own else "",
-            source,
-            arguments.argument,
-        )
-        entry = Image(workshop, arguments.name)
-        entry.ensure()
-        return entry.facts()
+    :param own: whether no image will do that another version of the runtime built.
+    :param workshop: fields of a :class:`Workshop`.
+    :raises CacheError: see :class:`Image`.
+    """
+    directories = {field: Path(workshop[field]).resolve() for field in ("recipes", "images", "jars")}
+    shop = Workshop(**{**workshop, **directories})
+    version = image_files.version_of(shop.runtime) if own else ""
+    return Image(shop._replace(builder=re.sub(r"[^\w.]+", "-", version)), name)
 
-    image_files.deliver(get, arguments.link)
+
+main = functools.partial(cache.provide, image_of)

@@ -1,13 +1,8 @@
 """Converts an image file for runtimes that run OCI images or directories: one recipe, and an image for each runtime.
 
-    python3 checks/containercheck/job convert --source image.sif --builder apptainer --runtime podman \\
-        --cache ~/.cache/containercheck/images --link image.oci
-    python3 checks/containercheck/job convert --load image.oci --runtime podman
-
-The first makes ``image.oci`` a link to an archive of the same files and variables, reads it into the storage of the
-runtime on this machine, and writes name, digests and sizes of both images beside the link (``image.json``). For a
-runtime of directories it makes a link to a directory. The second reads the archive into the storage of this node,
-unless that has it. Neither needs root: all files of an archive belong to root, as in most images.
+An image for an engine is an archive of the same files and variables, which is read into the storage of the engine: by
+the build step on this machine, or by each node of the job, unless it has the image. For a runtime of directories it is
+a directory. Neither needs root: all files of an archive belong to root, as in most images.
 
 The variables are those of the image's environment as its own runtime sets it, for Charliecloud in ``/ch/environment``
 (ch-run(1), "--set-env"), for Enroot in ``/etc/environment`` (image-format.md).
@@ -15,6 +10,7 @@ The variables are those of the image's environment as its own runtime sets it, f
 Standard library only, Python 3.6 or newer.
 """
 
+import functools
 import hashlib
 import io
 import json
@@ -72,21 +68,36 @@ def variables_of(output: str) -> Dict[str, str]:
 class Converted(image_files.ImageEntry):
     """An image that was converted from a file.
 
-    :param source: the file.
-    :param facts: its facts, of which ``sha256`` counts.
+    :param source: link to the file, with its facts beside the link.
+    :param runtime: the runtime that the image is for.
     :param directory: of the cache.
     :param builder: command of a runtime that runs the file.
+    :param command: the runtime as it is typed; by default its usual command.
+    :param loads: whether an archive is read into the storage of this machine.
     """
 
     doing, done = "converting to", "converted"
     #: Suffix of the entry.
     suffix = ""
 
-    def __init__(self, source: Path, facts: Dict[str, Any], directory: Path, builder: str) -> None:
-        """Determine the path in the cache."""
-        name = re.sub(r"[^a-z0-9.-]", "-", source.name.split(".")[0].split("-")[0].lower()) or "image"
-        super().__init__(name, directory / f"{name}-{facts['sha256'][:12]}-{FORMAT}{self.suffix}")
-        self.source, self.source_facts, self._builder = source, facts, builder
+    def __init__(
+        self,
+        source: cache.AnyPath,
+        runtime: Runtime,
+        directory: cache.AnyPath,
+        builder: str,
+        command: str = "",
+        loads: bool = True,
+    ) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: there are no facts beside the link.
+        """
+        self.source, self.runtime, self._builder = Path(source).resolve(), runtime, builder
+        self._command, self._loads = command, loads
+        self.source_facts = read_facts(Path(source))
+        name = re.sub(r"[^a-z0-9.-]", "-", self.source.name.split(".")[0].split("-")[0].lower()) or "image"
+        super().__init__(name, directory, f"{name}-{self.source_facts['sha256'][:12]}-{FORMAT}{self.suffix}")
 
     def variables(self) -> Dict[str, str]:
         """Return the variables that the image sets.
@@ -141,7 +152,7 @@ class Converted(image_files.ImageEntry):
         source = {name: self.source_facts[name] for name in ("path", "sha256", "bytes")}
         names = ("recipe", "release", "mpi")
         recipe = {name: self.source_facts[name] for name in names if name in self.source_facts}
-        return {**recipe, **image_files.known_content(self.read_record()), **super().facts(), "source": source}
+        return {**recipe, **super().facts(), "source": source}
 
 
 class Tree(Converted):
@@ -219,7 +230,30 @@ class Archive(Converted):
 
     def facts(self) -> Dict[str, Any]:
         """Return the facts of the image, with its name in the storage of a runtime, and there its identifier."""
-        return {**super().facts(), "path": self.image_name, "id": self.read_record()["id"], "archive": str(self.path)}
+        name = self.runtime.storage.loaded_name(self.image_name) if self.runtime.storage else self.image_name
+        return {**super().facts(), "path": name, "id": self.read_record()["id"], "archive": str(self.path)}
+
+    def hand_over(self, link: Path) -> None:
+        """Read the archive into the storage of the runtime, if it has one here, and write the name that it has there.
+
+        :raises CacheError: the runtime does not take the archive.
+        """
+        facts = self.facts()
+        if self._loads:
+            load(self.runtime, facts, self._command)
+        Path(contract.image_name_file(str(link))).write_text(facts["path"] + "\n")
+        super().hand_over(link)
+
+
+def read_facts(link: Path) -> Dict[str, Any]:
+    """Return the facts that lie beside the link to an image.
+
+    :raises CacheError: they cannot be read.
+    """
+    try:
+        return dict(json.loads(link.with_suffix(".json").read_text()))
+    except (OSError, ValueError) as error:
+        raise CacheError(f"{link.with_suffix('.json')} cannot be read: {error}") from None
 
 
 def kind_for(runtime: Runtime) -> Type[Converted]:
@@ -291,39 +325,29 @@ def _call(words: Sequence[str], limit: float) -> Tuple[int, str]:
     return process.returncode, os.fsdecode(process.stdout)
 
 
-def main() -> None:
-    """Print the image, or one error."""
-    parser = cache.parser(__doc__, required=[])
-    kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--source", type=Path, help="link to the image file, with its record beside it")
-    kind.add_argument("--load", type=Path, help="link to an archive, with its record beside it")
-    parser.add_argument("--runtime", required=True, help="command of the runtime that the image is for")
-    parser.add_argument("--way", default="", help="how the runtime is to run the image, where it has several ways")
-    parser.add_argument("--command", default="", help="the runtime as it is typed, if that is not its usual command")
-    parser.add_argument("--builder", help="command of a runtime that runs the image file")
-    parser.add_argument("--no-load", action="store_true", help="load it into no storage: each node does that")
-    arguments = parser.parse_args()
-    runtime = container_runtimes.by_command(arguments.runtime).in_way(arguments.way)
-    if arguments.load:
-        try:
-            load(runtime, json.loads(arguments.load.with_suffix(".json").read_text()), arguments.command)
-        except (CacheError, OSError, ValueError, KeyError) as error:
-            Path(contract.UNPREPARED).touch()
-            sys.exit(f"error: {texts.sanitized(str(error))}")
-        return
-    if not (arguments.builder and arguments.cache and arguments.link):
-        parser.error("a conversion needs --builder, --cache and --link")
+def image_of(source: str, runtime: str, way: str = "", **parts: Any) -> Converted:
+    """Return the image that is converted from a file for a runtime.
 
-    def get() -> Dict[str, Any]:
-        facts = json.loads(arguments.source.with_suffix(".json").read_text())
-        entry = kind_for(runtime)(arguments.source.resolve(), facts, arguments.cache, arguments.builder)
-        entry.ensure()
-        converted = entry.facts()
-        if runtime.storage:
-            converted["path"] = runtime.storage.loaded_name(converted["path"])
-            if not arguments.no_load:
-                load(runtime, converted, arguments.command)
-            Path(contract.image_name_file(str(arguments.link))).write_text(converted["path"] + "\n")
-        return converted
+    :param runtime: its command.
+    :param way: how the runtime is to run the image, where it has several ways.
+    :param parts: see :class:`Converted`.
+    :raises CacheError: the runtime runs image files.
+    """
+    row = container_runtimes.by_command(runtime).in_way(way)
+    return kind_for(row)(source, row, **parts)
 
-    image_files.deliver(get, arguments.link)
+
+def main_load() -> None:
+    """Read an archive into the storage of this node, or print one error: ``load LINK RUNTIME [COMMAND]``.
+
+    ``COMMAND`` is the runtime as it is typed, if that is not its usual command.
+    """
+    link, runtime, *command = sys.argv[1:]
+    try:
+        load(container_runtimes.by_command(runtime), read_facts(Path(link)), *command)
+    except (CacheError, OSError, KeyError) as error:
+        Path(contract.UNPREPARED).touch()
+        sys.exit(f"error: {texts.sanitized(str(error))}")
+
+
+main = functools.partial(cache.provide, image_of)

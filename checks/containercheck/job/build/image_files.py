@@ -1,21 +1,27 @@
-"""Facts about image files: their architecture, the size of their content, and the runtime that builds them.
+"""Images that are not built here: a site's own, and those of registries; and facts about image files.
+
+An image of a registry is pulled once, by its digest: into the cache, or to where the runtime keeps its images; then the
+name that the runtime gives the image is written into ``contract.IMAGE_ID``. The image stays the same, even if a tag
+leads to another one tomorrow; and a job with many ranks pulls nothing. Credentials and proxies are the runtime's own
+settings.
 
 Standard library only, Python 3.6 or newer.
 """
 
 import contextlib
-import json
-import os
+import functools
+import platform
 import re
 import subprocess
 import tarfile
 import threading
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, List, Optional
+from typing import IO, Any, Dict, List, Optional, Tuple, Union
 
-from containercheck.job import architectures, container_runtimes, contract, runtime_start
+from containercheck.job import architectures, container_runtimes, contract, runtime_start, texts
 from containercheck.job.build import cache, file_trees
-from containercheck.job.build.cache import CacheError
+from containercheck.job.build.cache import CacheError, UnsupportedError
+from containercheck.job.container_runtimes import DEFAULT_REGISTRY, REGISTRY_SCHEME, Runtime
 
 #: Global header of a SIF file (sylabs/sif, pkg/sif/sif.go): the magic after a script of 32 bytes, the position of the
 #: two digits of the architecture, and the length that is read.
@@ -27,6 +33,11 @@ _PROGRAMS = ("bin/sh", "usr/bin/sh", "bin/bash", "usr/bin/bash", "usr/bin/dash",
 COMPRESSION = ["--mksquashfs-args", "-comp lz4"]
 #: Seconds that reading an image may take; then its size stays unknown.
 PATIENCE = 600.0
+#: Seconds that a pull may take, and that a runtime may take to list its images.
+LIMIT, ANSWER_LIMIT = 1800.0, 60.0
+#: Schemes of images whose digest the runtime compares, and of files, whose digest is compared here.
+_VERIFIED, _FILES = (REGISTRY_SCHEME, "oras"), ("https", "http")
+_PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
 
 class ImageEntry(cache.Entry):
@@ -34,6 +45,20 @@ class ImageEntry(cache.Entry):
 
     kind, setting = "image cache", "image_cache"
     lacking, instead = "image", ", or name a ready image in the site's extras, images"
+
+    def facts(self) -> Dict[str, Any]:
+        """Return path, digest and sizes of the image, for the provenance of a check; it must be in the cache.
+
+        :raises CacheError: the image has been removed.
+        """
+        # The digest was just compared with the record's: it need not be computed once more.
+        record = self.read_record()
+        names = [name for name in ("bytes", contract.CONTENT_BYTES) if name in record]
+        try:
+            facts = file_trees.facts_of(self.path, record["sha256"])
+        except OSError as error:
+            raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
+        return {**facts, **{name: record[name] for name in names}}
 
 
 def read_architecture(path: Path) -> Optional[str]:
@@ -75,21 +100,40 @@ def require_architecture(path: Path, architecture: Optional[str], name: str = ""
         )
 
 
-def ready(path: Path, architecture: Optional[str] = None) -> Dict[str, Any]:
-    """Return path, digest and size of a site's own image; the size is None for an unpacked image.
+class Ready(ImageEntry):
+    """A site's own image, which is used where it lies.
 
     :param architecture: architecture of the machines that are to run it; None for any.
-    :raises CacheError: the image does not exist, cannot be read, or is for another architecture.
     """
-    try:
-        # The digest must be that of the file that the check runs, even if a link in its path is changed later.
-        path = path.resolve(strict=True)
-        require_architecture(path, architecture)
-        return {"bytes": None, **file_trees.facts_of(path, file_trees.known_digest_of(path))}
-    except FileNotFoundError:
-        raise CacheError(f"no image: {path}, which the site's extras name, does not exist") from None
-    except (OSError, RuntimeError) as error:  # the latter for a loop of links
-        raise CacheError(f"the image {path}, which the site's extras name, cannot be read: {error}") from None
+
+    def __init__(self, image: cache.AnyPath, architecture: Optional[str] = None) -> None:
+        """Name the image by its path."""
+        super().__init__("ready", "", "", architecture)
+        self.path = Path(image)
+
+    def ensure(self) -> Path:
+        """Return the path of the image.
+
+        :raises CacheError: the image does not exist, cannot be read, or is for another architecture.
+        """
+        image = self.path
+        try:
+            # The digest must be that of the file that the check runs, even if a link in its path is changed later.
+            self.path = image.resolve(strict=True)
+            require_architecture(self.path, self.architecture)
+            self._digest = file_trees.known_digest_of(self.path)
+        except FileNotFoundError:
+            raise CacheError(f"no image: {image}, which the site's extras name, does not exist") from None
+        except (OSError, RuntimeError) as error:  # the latter for a loop of links
+            raise CacheError(f"the image {image}, which the site's extras name, cannot be read: {error}") from None
+        return self.path
+
+    def facts(self) -> Dict[str, Any]:
+        """Return path, digest and size of the image; the size is None for a directory."""
+        return {"bytes": None, **file_trees.facts_of(self.path, self._digest)}
+
+
+main_ready = functools.partial(cache.provide, Ready)
 
 
 def version_of(runtime: str) -> str:
@@ -177,29 +221,206 @@ def content_of_image(command: str, image: Path) -> Dict[str, Any]:
     return {contract.CONTENT_BYTES: size} if size and process.returncode == 0 else {}
 
 
-def known_content(record: Dict[str, Any]) -> Dict[str, Any]:
-    """Return the bytes of an image's files from its record; nothing where they were not counted."""
-    return {contract.CONTENT_BYTES: record[contract.CONTENT_BYTES]} if contract.CONTENT_BYTES in record else {}
-
-
-def deliver(get: Callable[[], Dict[str, Any]], link: Optional[Path]) -> None:
-    """Print the path of an image, link it, and write its facts beside the link.
-
-    :param get: function that returns the facts; see :func:`cache.deliver` for the errors that it may raise.
-    :param link: path of the link; None for an image that is not a file.
-    """
-
-    def get_path() -> Path:
-        facts = get()
-        record = link.with_suffix(".json") if link else Path(contract.IMAGE_RECORD)
-        new = record.parent / f".{record.name}-{os.getpid()}"
-        new.write_text(json.dumps(facts, indent=1) + "\n")
-        new.replace(record)
-        return Path(facts.get("archive", facts["path"]))
-
-    cache.deliver(get_path, link)
-
-
 def file_name(text: str) -> str:
     """Return a text as a part of a file's name."""
     return re.sub(r"[^\w.-]", "_", text)
+
+
+# Images of registries
+
+
+def registry_of(reference: str) -> str:
+    """Return the host of the registry that an image is in.
+
+    >>> [registry_of(name) for name in ("oras://host:5000/a/b", "quay.io/a/b:1", "a/b:1", "docker://alpine")]
+    ['host:5000', 'quay.io', 'docker.io', 'docker.io']
+    """
+    scheme, _, name = reference.rpartition("://")
+    host, _, rest = name.partition("/")
+    # As Docker tells the name of a host from that of a person.
+    named = rest and (re.search(r"[.:]", host) or host == "localhost")
+    return host if named or scheme not in ("", REGISTRY_SCHEME) else DEFAULT_REGISTRY
+
+
+class OfRegistry(ImageEntry):
+    """An image of a registry.
+
+    :param reference: its name in the registry.
+    """
+
+    instead = ", or name an image file in the site's extras, images"
+    doing, done = "pulling", "pulled"
+
+    def __init__(self, name: str, directory: cache.AnyPath, file: str, reference: str) -> None:
+        """Determine the path in the cache."""
+        super().__init__(name, directory, file)
+        self.shown = texts.without_credentials(reference)
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether it is the image of this very reference: its path has a part of the digest only."""
+        return bool(record["reference"] == self.shown) and super().intact(record)
+
+    def unreached(self) -> str:
+        """Return nothing: the message below names the registry, and proxies for packages are no help."""
+        return ""
+
+    def failed(self, reason: str) -> str:
+        """Return the message of a failed pull, in one line, with the image and the registry."""
+        return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {reason} (log: {self.log})"
+
+
+class Pulled(OfRegistry):
+    """An image that is a file.
+
+    :param directory: of the cache.
+    :param runtime: its command.
+    :param wanted: architecture of the machines that are to run it, as ``uname -m`` prints it; None for any. An index
+        has one digest for the images of all architectures.
+    """
+
+    def __init__(self, reference: str, directory: cache.AnyPath, runtime: str, wanted: Optional[str] = None) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: the reference is not pinned.
+        """
+        match = re.fullmatch(r"(?P<address>(?P<scheme>\w+)://\S+?)" + _PIN, reference)
+        if not match:
+            raise CacheError(_unpinned(reference))
+        if match["scheme"] not in (*_VERIFIED, *_FILES):
+            schemes = ", ".join(f"{scheme}://" for scheme in (*_VERIFIED, *_FILES))
+            shown = texts.without_credentials(reference)
+            raise CacheError(f"the image {shown} cannot be checked for its digest: name one by {schemes}")
+        self.digest, self.is_file = match["digest"], match["scheme"] in _FILES
+        self.address = match["address"] if self.is_file else reference
+        name = file_name(texts.without_credentials(match["address"]).split("/")[-1])
+        words = "-".join(filter(None, (name, wanted, match["digest"][:12])))
+        super().__init__(name, directory, f"{words}.sif", reference)
+        self.runtime, self.wanted = runtime, wanted
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Pull it.
+
+        :raises CacheError: the registry does not answer, or does not give it.
+        """
+        pulled = work / "image.sif"
+        self.run([[self.runtime, "pull", str(pulled), self.address]], timeout=LIMIT)
+        content = self.content_of(pulled)
+        # A web server does not compare it.
+        if self.is_file and content["sha256"] != self.digest:
+            raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {content['sha256']}"))
+        require_architecture(pulled, self.wanted, self.shown)
+        return pulled, {**content, **content_of_image(self.runtime, pulled), "reference": self.shown}
+
+    def facts(self) -> Dict[str, Any]:
+        """Return the facts of the image, for a check's provenance; it must be in the cache.
+
+        :raises CacheError: it has been removed.
+        """
+        return {**super().facts(), "reference": self.shown}
+
+
+class Kept(OfRegistry):
+    """An image that the runtime keeps; the cache has only a record with the runtime's name of it.
+
+    Where the runtime takes tags, the image that the tag leads to at the first pull is the one that runs.
+
+    :param directory: of the cache.
+    :param runtime: one that keeps images.
+    """
+
+    def __init__(self, reference: str, directory: cache.AnyPath, runtime: Runtime) -> None:
+        """Determine the path of the record.
+
+        :raises CacheError: the reference is not pinned.
+        """
+        if not runtime.storage:
+            raise CacheError(f"{runtime.name} keeps no images of its own: name a file")
+        match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?)({_PIN})?", reference)
+        if not match or not (match["digest"] or runtime.storage.takes_tags):
+            raise CacheError(_unpinned(reference))
+        self.digest, self.storage = match["digest"], runtime.storage
+        self.called = self.storage.name.format(name=reference)
+        name = file_name(match["name"])
+        # The runtime pulls the image for the machine that it is on.
+        words = (name, runtime.command, platform.machine(), (self.digest or "tag")[:12])
+        super().__init__(name, directory, "-".join(words), reference)
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether the runtime still has it."""
+        return bool(record["reference"] == self.shown) and self.identifier() == record["id"]
+
+    def identifier(self) -> Optional[str]:
+        """Return the runtime's identifier of the image; None where it does not have it.
+
+        :raises UnsupportedError: the runtime is not on the PATH.
+        :raises CacheError: it does not answer.
+        """
+        look = self.storage.look
+        command = look if self.storage.lists_digests else (*look, self.called)
+        try:
+            process = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=ANSWER_LIMIT,
+            )
+        except FileNotFoundError:
+            raise UnsupportedError(
+                f"no {self.lacking}: {self.name} would be {self.done} here, and there is no {look[0]} on the PATH"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise CacheError(self.failed(f"{' '.join(look)} was not done after {ANSWER_LIMIT:g} s")) from None
+        text = process.stdout.decode(errors="replace") if process.returncode == 0 else ""
+        if self.storage.lists_digests:
+            # Of those that were pulled, by the digest that they were pulled by.
+            return f"sha256:{self.digest}" if f"sha256:{self.digest}" in text.split() else None
+        return next((line.strip() for line in text.splitlines() if line.strip()), None)
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Pull it, where the runtime does not have it.
+
+        :raises CacheError: the registry does not answer, or does not give it.
+        """
+        identifier = self.identifier()
+        if identifier is None:
+            self.run([[*self.storage.pull, self.called]], timeout=LIMIT)
+            identifier = self.identifier()
+        if identifier is None:
+            # Shifter ends with 0 then too.
+            raise CacheError(self.failed(self.last_words()))
+        return self.path, {"bytes": 0, "id": identifier, "reference": self.shown}
+
+    def facts(self) -> Dict[str, Any]:
+        """Return the facts of the image, for a check's provenance; it must be there.
+
+        :raises CacheError: it has been removed.
+        """
+        name = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.shown}
+        return {**name, "id": self.read_record()["id"]}
+
+    def hand_over(self, link: Path) -> None:
+        """Write the facts of the image, and the name that the runtime gives it; there is no file to link."""
+        facts = self.facts()
+        cache.write_facts(link, facts)
+        Path(contract.IMAGE_ID).write_text(facts["id"] + "\n")
+
+
+def _unpinned(reference: str) -> str:
+    return f"the image {texts.without_credentials(reference)} is not pinned: end its name with @sha256:<64 digits>"
+
+
+def image_of_registry(
+    reference: str, directory: cache.AnyPath, runtime: str, architecture: Optional[str] = None
+) -> Union[Pulled, Kept]:
+    """Return an image of a registry, as a runtime has images.
+
+    :param runtime: command of the container runtime.
+    :param architecture: architecture of the machines that are to run it; None for any.
+    :raises CacheError: the reference is not pinned.
+    """
+    row = container_runtimes.by_command(runtime)
+    return Kept(reference, directory, row) if row.storage else Pulled(reference, directory, runtime, architecture)
+
+
+main_pull = functools.partial(cache.provide, image_of_registry)

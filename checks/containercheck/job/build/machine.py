@@ -29,10 +29,8 @@ CHECKS = Path(__file__).resolve().parents[3]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Oldest Python for virtual environments of checks; and for ReFrame and this library, as in pyproject.toml.
 OLDEST, OLDEST_FOR_REFRAME = (3, 9), (3, 10)
-#: Settings of pip that name files or directories which an image needs too.
-_PATHS = ("cert", "client-cert", "find-links")
-#: Settings of pip that make sense on this machine only.
-_DROPPED = ("cache-dir", "log", "prefix", "target", "user", "require-virtualenv", "python")
+#: Settings of pip that an image needs too; the file that ``cert`` names is copied.
+_SETTINGS_OF_PIP = ("index-url", "extra-index-url", "no-index", "find-links", "trusted-host", "proxy", "cert")
 
 
 def _output_of(command: Sequence[str]) -> str:
@@ -144,57 +142,44 @@ def _numbers(version: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def pip_settings() -> Dict[str, Dict[str, str]]:
-    """Return pip's settings by section and name: from files and from the environment, which takes precedence."""
+def pip_settings() -> Dict[str, str]:
+    """Return the settings of this machine's pip that an image needs: the environment's outrank those of files."""
     commands = ([sys.executable, "-m", "pip"], ["/usr/bin/python3", "-m", "pip"], ["pip3"])
     listing = next(filter(None, (_output_of([*command, "config", "list"]) for command in commands)), "")
-    sections: Dict[str, Dict[str, str]] = {"global": {}}
-    lines = re.findall(r"^([^.=]+)\.([^=]+)=(.*)$", listing, re.MULTILINE)
-    for section, name, value in sorted(lines, key=lambda line: line[0] == ":env:"):
-        if section == ":env:":
-            for values in sections.values():
-                values.pop(name, None)
-            section = "global"
-        sections.setdefault(section, {})[name] = str(ast.literal_eval(value))
+    lines = re.findall(r"^(global|install|:env:)\.([^=]+)=(.*)$", listing, re.MULTILINE)
     # The store of certificates that pip brings differs from version to version.
     certificates = os.environ.get("REQUESTS_CA_BUNDLE") or ssl.get_default_verify_paths().cafile
     proxy = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
-    defaults = {name: value for name, value in (("cert", certificates), ("proxy", proxy)) if value}
-    sections["global"] = {**defaults, **sections["global"]}
-    return sections
+    settings = {name: value for name, value in (("cert", certificates), ("proxy", proxy)) if value}
+    for section in ("global", "install", ":env:"):
+        settings.update((name, str(ast.literal_eval(value))) for place, name, value in lines if place == section)
+    return {name: value for name, value in settings.items() if name in _SETTINGS_OF_PIP}
 
 
 def copy_pip_settings(directory: Path, seen_as: str) -> Path:
-    """Write pip's settings and the files that they name into ``directory``, as ``pip.conf``, and return the directory.
+    """Write pip's settings and its certificates into ``directory``, as ``pip.conf``, and return the directory.
 
     Index, certificates and proxy of a pip in an image are those of the machine: recipes do not name them.
 
     :param seen_as: path of the directory in the image.
-    :raises OSError: a file that a setting names cannot be read, or the copy cannot be written.
+    :raises CacheError: the certificates cannot be read.
+    :raises OSError: the copy cannot be written.
     """
     directory.mkdir()
+    settings = pip_settings()
+    if "cert" in settings:
+        try:
+            shutil.copy(settings["cert"], str(directory / "certificates.pem"))
+        except OSError as error:
+            raise CacheError(f"pip's certificates, {settings['cert']}, cannot be read: {error.strerror}") from None
+        settings["cert"] = f"{seen_as}/certificates.pem"
     writer = configparser.RawConfigParser()
-    for section, values in pip_settings().items():
-        kept = {name: value for name, value in values.items() if name not in _DROPPED}
-        for name in _PATHS:
-            words = [_copied(word, directory, seen_as) for word in kept.get(name, "").split()]
-            kept[name] = "\n".join(filter(None, words))
-        writer[section] = {name: value for name, value in kept.items() if value}
+    writer["global"] = settings
     path = directory / "pip.conf"
     path.touch(mode=0o600)  # an index may have a password in its address
     with path.open("w", encoding="utf-8") as stream:
         writer.write(stream)
     return directory
-
-
-def _copied(word: str, directory: Path, seen_as: str) -> str:
-    """Copy a file or directory that a setting names, and return its path in the image; an address stays as it is."""
-    path = Path(word)
-    if "://" in word or not path.exists():
-        return word if "://" in word else ""
-    name = f"{len(list(directory.iterdir()))}-{path.name}"
-    (shutil.copytree if path.is_dir() else shutil.copy)(str(path), str(directory / name))
-    return f"{seen_as}/{name}"
 
 
 def packages_of(path: Path) -> List[str]:

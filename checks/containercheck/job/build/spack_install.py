@@ -1,25 +1,31 @@
-"""Installs an environment of Spack into a cache.
+"""Installs an environment of Spack into a cache, and packs it for an image.
 
-    python3 checks/containercheck/job spack --environment spack-envs/hpcg --site /site/spack.yaml \\
-        --target skylake_avx512 --architecture x86_64 --cache ~/.cache/containercheck/spacks --link spack hpcg
-
-makes ``spack`` a link to the installed environment, and prints its path. Beside its ``spack.yaml`` lie the two files
-that this includes: ``site.yaml``, the site's (its compilers and its MPI as externals, its mirrors, build caches and
-upstreams), and ``partition.yaml``, which this program writes: the target that everything is compiled for, and the tree
-that all environments of the cache are installed into. The programs are in ``.spack-env/view/bin``.
+Beside its ``spack.yaml`` lie the two files that this includes: ``site.yaml``, the site's (its compilers and its MPI as
+externals, its mirrors, build caches and upstreams), and ``partition.yaml``, which is written here: the target that
+everything is compiled for, and the tree that all environments of the cache are installed into. The programs are in
+``.spack-env/view/bin``.
 
 The key is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
 counts at the time of concretisation.
 
+The environment lies in a home directory or another directory of the nodes, where a container has the host's files. In
+an image its packages lie below :data:`PLACE`. Their programs and libraries contain the old paths, so each path is
+replaced by one of the same length, padded with slashes: repeated slashes count as one. The packed files are those of
+the bare run, if that is compiled for the same target. MPI is not packed, whether Spack built it or not: the image has
+its own, and a container may use the host's.
+
 Standard library only, Python 3.6 or newer.
 """
 
+import functools
+import io
 import json
 import os
 import re
 import subprocess
+import tarfile
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from containercheck.job import contract
 from containercheck.job.build import cache, file_trees
@@ -44,37 +50,73 @@ _TELLING = (
     "does not exist",
     "Timed out waiting for a",
 )
+#: Directory of an image with the packages, and the name of the environment's view in it.
+PLACE, VIEW = "/opt/env", "view"
+#: Directories of Spack's own data, in each prefix and in a view.
+_SPACK_DATA = (".spack", ".spack-view")
+#: Endings of files that only compilers read; most of WRF's tree are such files.
+_FOR_COMPILERS = (".a", ".mod", ".o")
 #: Types of dependencies that a program needs at run time.
 _RUN_TIME = {"link", "run"}
 
 
-class Parts(NamedTuple):
-    """The files of an environment, and how Spack installs it.
+class SpackEnvironment(cache.Entry):
+    """An installed environment, with its lock file.
 
-    ``directory`` has the environment's file and its own packages, if any; ``site`` is the site's file, if it has one;
-    ``target`` is archspec's name of the processor that is compiled for, and ``command`` the command of Spack.
+    :param environment: directory with the environment's file and its own packages, if any; the entry has its name.
+    :param directory: directory of the cache.
+    :param target: processor that is compiled for, one of archspec's names.
+    :param command: command of Spack.
+    :param site_file: the site's file, if it has one.
+    :param program: program that the view must have, by its path there; None for no particular one.
+    :param packed: whether the environment is for an image, which has no libraries of the site's own.
     """
 
-    directory: Path
-    site: Optional[Path]
-    target: str
-    command: str
+    kind, setting = "cache of Spack's environments", "spack_cache"
+    doing, done, broken = "installing", "installed", "not complete"
 
-    def texts(self, tree: Path) -> Dict[str, str]:
+    def __init__(
+        self,
+        environment: cache.AnyPath,
+        directory: cache.AnyPath,
+        architecture: str,
+        target: str,
+        command: str = "spack",
+        site_file: Optional[cache.AnyPath] = None,
+        program: Optional[str] = None,
+        packed: bool = False,
+    ) -> None:
+        """Determine the path in the cache.
+
+        :raises CacheError: a file cannot be read, or Spack does not run.
+        :raises UnsupportedError: there is no Spack.
+        """
+        self._source, self._site = Path(environment).resolve(), site_file
+        self.processor, self._command, self._program, self._packed = target, command, program, packed
+        super().__init__(self._source.name, directory, self._source.name, architecture)
+        self.move(self.path.parent)
+
+    def move(self, directory: Path) -> None:
+        """Use another cache, whose tree gives the environment another key."""
+        self.texts = self._texts(directory / "tree")
+        self.key = cache.key_of(sorted(self.texts.items()), cache.version_of("Spack", self._command, self.name))
+        self.path = directory / f"{self.name}-{self.processor}-{self.key}"
+
+    def _texts(self, tree: Path) -> Dict[str, str]:
         """Return the contents of the environment's files, by name.
 
         :param tree: directory that Spack installs into.
         :raises CacheError: a file cannot be read.
         """
-        files = sorted(path for path in self.directory.rglob("*") if path.is_file() and path.name != LOCK)
-        paths = {str(path.relative_to(self.directory)): path for path in files if path.suffix != ".pyc"}
-        paths[NAME] = self.directory / NAME
-        if self.site:
-            paths[SITE] = self.site
+        files = sorted(path for path in self._source.rglob("*") if path.is_file() and path.name != LOCK)
+        paths = {str(path.relative_to(self._source)): path for path in files if path.suffix != ".pyc"}
+        paths[NAME] = self._source / NAME
+        if self._site:
+            paths[SITE] = Path(self._site)
         # JSON is YAML too, and quotes any path. The site's file is included first, and so takes precedence.
         defaults = {
             "config": {"install_tree": {"root": str(tree)}},
-            "packages": {"all": {"require": [f"target={self.target}"]}},
+            "packages": {"all": {"require": [f"target={self.processor}"]}},
         }
         texts = {SITE: "config: {}\n", PARTITION: json.dumps(defaults, indent=1) + "\n"}
         for name, path in paths.items():
@@ -84,32 +126,18 @@ class Parts(NamedTuple):
                 raise CacheError(f"no software: Spack's file {path} cannot be read: {error.strerror}") from None
         return texts
 
+    @property
+    def target(self) -> Path:
+        """Return the directory of the environment.
 
-class Environment(cache.Entry):
-    """An installed environment, with its lock file.
-
-    :param directory: directory of the cache.
-    :param packed: whether the environment is for an image, which has no libraries of the site's own.
-    """
-
-    kind, setting = "cache of Spack's environments", "spack_cache"
-    doing, done, broken = "installing", "installed", "not complete"
-
-    def __init__(self, name: str, parts: Parts, directory: Path, architecture: str, packed: bool = False) -> None:
-        """Determine the path in the cache.
-
-        :raises CacheError: a file cannot be read, or Spack does not run.
-        :raises UnsupportedError: there is no Spack.
+        :raises UnsupportedError: its view does not have the program.
         """
-        super().__init__(name, directory / name, architecture)
-        self.parts, self._packed = parts, packed
-        self.move(directory)
-
-    def move(self, directory: Path) -> None:
-        """Use another cache, whose tree gives the environment another key."""
-        self.texts = self.parts.texts(directory / "tree")
-        self.key = cache.key_of(sorted(self.texts.items()), cache.version_of("Spack", self.parts.command, self.name))
-        self.path = directory / f"{self.name}-{self.parts.target}-{self.key}"
+        if self._program and not (self.path / contract.SPACK_VIEW / self._program).is_file():
+            raise UnsupportedError(
+                f"no software: the environment {self.name} does not build {self._program}: see the specs in "
+                f"{self._source / NAME}"
+            )
+        return self.path
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether all installed packages are still there, which Spack does not check."""
@@ -152,8 +180,8 @@ class Environment(cache.Entry):
             target = package["arch"]["target"]
             target = target if isinstance(target, str) else target["name"]
             # A package's own 'require' replaces the one for all packages.
-            if target != self.parts.target:
-                reason = f"{package['name']} would be for {target}, not {self.parts.target}"
+            if target != self.processor:
+                reason = f"{package['name']} would be for {target}, not {self.processor}"
                 advice = "write 'prefer' where the site's Spack file has 'require' for it"
                 raise CacheError(self.failed(f"{reason}: {advice}"))
 
@@ -164,7 +192,7 @@ class Environment(cache.Entry):
         """
         packages = roots(self.locked()).items()
         specs = sorted(f"{package['name']}@{package['version']}/{digest[:7]}" for digest, package in packages)
-        return {"specs": specs, "target": self.parts.target, "lock": file_trees.digest_of(self.path / LOCK)}
+        return {"specs": specs, "target": self.processor, "lock": file_trees.digest_of(self.path / LOCK)}
 
     def prefixes(self) -> Dict[str, str]:
         """Return the prefixes of the packages, by their hashes, without external packages.
@@ -207,7 +235,7 @@ class Environment(cache.Entry):
             )
 
     def _spack(self, *words: str) -> List[str]:
-        return [self.parts.command, "--color=never", "--env-dir", str(self.path), *words]
+        return [self._command, "--color=never", "--env-dir", str(self.path), *words]
 
     def last_words(self) -> str:
         """Return the line of Spack's output that says what is wrong."""
@@ -277,29 +305,83 @@ def _environment() -> Dict[str, str]:
     return {**os.environ, "LC_ALL": "C", "VISUAL": "true"}
 
 
-def main() -> None:
-    """Print the path of the environment, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
-    parser = cache.parser(__doc__)
-    parser.add_argument("--environment", type=Path, required=True, help="directory with its spack.yaml")
-    parser.add_argument("--spack", default="spack", help="command of Spack (%(default)s)")
-    parser.add_argument("--site", type=Path, help="the site's file, which the environment includes")
-    parser.add_argument("--target", required=True, help="processor that is compiled for, one of archspec's names")
-    parser.add_argument("--program", help="program that the view must have")
-    parser.add_argument("name", help="name of the environment")
-    arguments = parser.parse_args()
+def places(names: Dict[str, str]) -> Dict[str, str]:
+    """Return the path in the image, of the same length, for each directory.
 
-    def get() -> Path:
-        parts = Parts(arguments.environment.resolve(), arguments.site, arguments.target, arguments.spack)
-        environment = Environment(arguments.name, parts, arguments.cache, arguments.architecture)
-        environment.ensure()
-        if arguments.program and not (environment.path / contract.SPACK_VIEW / arguments.program).is_file():
-            raise UnsupportedError(
-                f"no software: the environment {arguments.name} does not build {arguments.program}: see the specs in "
-                f"{arguments.environment / NAME}"
+    :param names: names in :data:`PLACE`, by directory.
+    :raises CacheError: a directory's path is shorter than the path in the image.
+    """
+    image_paths = {}
+    for path, name in names.items():
+        slashes = len(os.fsencode(path)) - len(PLACE) - len(name)
+        if slashes < 1:
+            raise CacheError(
+                f"{path} is too short a path to be replaced by {PLACE}/{name}, the image's\n"
+                "set a longer one: spack_cache in the site's extras, or install_tree in the site's Spack file"
             )
-        # Of a program this is contract.SPACK_RECORD; a library that is loaded into it has a link of its own.
-        record = arguments.link.parent / f"{arguments.link.name}.json"
-        record.write_text(json.dumps(environment.facts()))
-        return environment.path
+        image_paths[path] = PLACE + "/" * slashes + name
+    return image_paths
 
-    cache.deliver(get, arguments.link)
+
+def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
+    """Return a function that replaces paths in the content of a file.
+
+    :param new: new path by old path, of the same length.
+    """
+    replacements = {os.fsencode(old): os.fsencode(path) for old, path in new.items()}
+    # Longer paths first: a path may be the beginning of another one.
+    pattern = re.compile(b"|".join(map(re.escape, sorted(replacements, key=len, reverse=True))))
+    return lambda content: pattern.sub(lambda match: replacements[match.group()], content)
+
+
+def pack(environment: SpackEnvironment, archive: Path) -> None:
+    """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
+
+    :raises CacheError: Spack fails, or a path is too short.
+    :raises OSError: a file cannot be read, or the archive cannot be written.
+    """
+    # It may have been installed for the bare program.
+    environment.refuse_outside()
+    content, prefixes = environment.locked(), environment.prefixes()
+    names = {}
+    for digest in needed(content):
+        if digest not in prefixes:
+            raise CacheError(environment.failed(f"{digest}, which its lock has, is not installed"))
+        names[prefixes[digest]] = f"{content['concrete_specs'][digest]['name']}-{digest[:7]}"
+    # The view's path is a link, whose target programs may contain too.
+    view = environment.path / contract.SPACK_VIEW
+    new = places({**names, str(view): VIEW, str(view.resolve()): VIEW})
+    with tarfile.open(str(archive), "w", format=tarfile.GNU_FORMAT) as stream:
+        for path, name in sorted({**names, str(view.resolve()): VIEW}.items()):
+            _add(stream, path, f"{PLACE[1:]}/{name}", replacing(new))
+
+
+def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[bytes], bytes]) -> None:
+    """Add a directory to the archive under another name, with changed files and links, as root's."""
+    for path in (directory, *_below(directory)):
+        entry = archive.gettarinfo(path, name + path[len(directory) :])
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = "root"
+        if entry.issym():
+            entry.linkname = os.fsdecode(change(os.fsencode(entry.linkname)))
+        if entry.isreg():
+            archive.addfile(entry, io.BytesIO(change(Path(path).read_bytes())))
+        else:
+            archive.addfile(entry)
+
+
+def _below(directory: str) -> Iterator[str]:
+    """Yield the paths below a directory, without Spack's own data and files for compilers."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for parent, directories, names in os.walk(directory, onerror=refuse):
+        if parent == directory:
+            for listing in (directories, names):
+                listing[:] = [name for name in listing if name not in _SPACK_DATA]
+        yield from (os.path.join(parent, name) for name in sorted(directories))
+        yield from (os.path.join(parent, name) for name in sorted(names) if not name.endswith(_FOR_COMPILERS))
+
+
+main = functools.partial(cache.provide, SpackEnvironment)
