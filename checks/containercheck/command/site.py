@@ -42,7 +42,7 @@ class Surroundings:
 
     :ivar name: name of the system.
     :ivar cluster: the cluster; None without a scheduler.
-    :ivar here: facts of this host, as ``node.inventory.inventory`` returns them.
+    :ivar here: facts of this host, as ``job.inventory.inventory`` returns them.
     :ivar modules: output of ``module -t avail``.
     :ivar answers: answers of the nodes, by the name of the partition; empty before they are asked.
     :ivar unasked: reason for which no node was asked; empty otherwise.

@@ -14,7 +14,7 @@ import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.command import parsers
 from containercheck.job.build import cache
-from containercheck.session import inventories, preconditions
+from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
 from containercheck.site import hosts, waiting
@@ -149,14 +149,6 @@ def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
         f"no image: the nodes do not see {tmp_path}: set the stage directory to one that they share with this host, "
         "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
     )
-
-
-def test_doctor_says_that_nodes_do_not_see_the_stage_directory(tmp_path):
-    case = {"result": "fail", "stagedir": str(tmp_path), "jobid": "7", "fail_reason": "sanity error: no such file"}
-    answer = inventories._answer("volta:compute", [case], tmp_path)
-    assert answer.problem.startswith(f"the nodes do not see {tmp_path}: set the stage directory")
-    (tmp_path / "rfm_job.err").write_text("")
-    assert inventories._answer("volta:compute", [case], tmp_path).problem == "sanity error: no such file"
 
 
 def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):

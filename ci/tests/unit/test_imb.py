@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -69,10 +67,11 @@ def test_relatives_take_each_others_place(libraries, name):
 
 
 @pytest.mark.parametrize(
-    ("names", "reason"), [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")]
+    ("library", "reason"),
+    [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")],
 )
-def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, reason):
-    answer = hosts.Answer(f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n")
+def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, library, reason):
+    answer = hosts.Answer({"mpi": [{"library": library}]})
     monkeypatch.setattr(hosts, "ask", lambda partition: answer)
     wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
     if reason:
@@ -85,12 +84,3 @@ def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, rea
         host.provide_program(wanted, REMOTE)
     answer = hosts.Answer(error=hosts.UnknownError("its job failed"))
     host.provide_program(wanted, REMOTE)
-
-
-def test_a_node_tells_what_its_loader_finds(tmp_path):
-    for name in ("libmpi_cray.so.12", "libmpi_cray.so", "libmpich_of_nobody.txt"):
-        (tmp_path / name).touch()
-    environment = {**os.environ, "LD_LIBRARY_PATH": f"{tmp_path}:/nowhere"}
-    said = subprocess.run(["bash", "-c", hosts.OF_MPI], env=environment, capture_output=True, text=True)
-    assert "libmpi_cray.so.12" in said.stdout.split()
-    assert said.stderr == ""
