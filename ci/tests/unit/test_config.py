@@ -53,25 +53,16 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_site_file_is_read_without_a_mistake(path):
+def test_a_site_file_is_read_and_has_the_mpi_of_its_document_and_digests_of_images(path):
+    assert system_of(path)["name"].replace("-", "_") == path.stem
+    assert {name: site.mpi_family for name, (_, site) in sites_of(path).items()} == FAMILIES[path.stem]
     for partition, site in sites_of(path).values():
         assert site.architecture in ("x86_64", "aarch64", "ppc64le")
-        assert site.cores
-        assert partition.container_runtime
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_partition_has_the_mpi_that_the_document_says(path):
-    assert {name: site.mpi_family for name, (_, site) in sites_of(path).items()} == FAMILIES[path.stem]
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_image_of_a_registry_has_its_digest(path):
-    """Without it the job that is to pull it fails."""
-    for partition, site in sites_of(path).values():
+        assert site.cores and partition.container_runtime
         (runtime, *_) = partition.container_environs
         named = [*(site.images or {}).values(), *(own.image for own in (site.software or {}).values() if own.image)]
         for name in (name for name in named if "://" in name or runtime in ("Docker", "Sarus", "Shifter")):
+            # Without it the job that is to pull it fails.
             assert re.search("@sha256:[0-9a-f]{64}$", name), name
 
 
@@ -98,8 +89,3 @@ def test_all_processes_of_chpces_metrics_are_reached(monkeypatch, partition):
     ranks = [*sites.core_counts(), site.cores]
     reached = {nodes * count for nodes in sites.node_counts() for count in ranks}
     assert {4, 8, 16, 24, 32, 48, 56, 64} <= reached
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_system_is_called_like_its_file(path):
-    assert system_of(path)["name"].replace("-", "_") == path.stem
