@@ -264,42 +264,17 @@ def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, word
 
 
 @pytest.mark.parametrize(
-    ("facts", "launcher", "family", "options"),
+    ("launcher", "family", "options"),
     [
-        ((4, "cores"), "mpirun", "openmpi", ["--map-by slot:PE=4", "--bind-to core"]),
-        ((4, "cores"), "mpiexec", "mpich", ["--bind-to core:4"]),
-        ((4, "cores"), "srunalloc", "mpich", ["--cpu-bind=cores"]),
+        ("mpirun", "openmpi", ["--map-by slot:PE=4", "--bind-to core"]),
+        ("mpiexec", "mpich", ["--bind-to core:4"]),
+        ("srunalloc", "mpich", ["--cpu-bind=cores"]),
         # Its options are not known.
-        ((4, "cores"), "aprun", "mpich", []),
-        # Of hardware threads.
-        ((1, "cores", True), "srun", "openmpi", ["--cpu-bind=threads"]),
-        ((1, "none", True), "srun", "openmpi", ["--cpu-bind=none"]),
-        ((1, "launcher", True), "srun", "openmpi", []),
-        ((1, "cores", True), "mpirun", "openmpi", ["--use-hwthread-cpus", "--bind-to hwthread"]),
-        (
-            (2, "cores", True),
-            "mpirun",
-            "openmpi",
-            ["--use-hwthread-cpus", "--map-by slot:PE=2", "--bind-to hwthread"],
-        ),
-        # Without it, Open MPI has too few slots, however ranks are bound.
-        ((1, "launcher", True), "mpirun", "openmpi", ["--use-hwthread-cpus"]),
-        ((4, "cores", True), "mpiexec", "mpich", ["--bind-to hwthread:4"]),
+        ("aprun", "mpich", []),
     ],
 )
-def test_a_rank_is_bound_to_as_many_cores_or_hardware_threads_as_it_has_threads(facts, launcher, family, options):
-    assert Layout(1, 2, *facts).bound_by(launcher, family) == options
-
-
-def test_ranks_and_threads_fill_the_hardware_threads_where_they_are_asked_for():
-    site = replace(SITE, hardware_threads=2)
-    for ranks_per_node, threads, expected in ((None, 2, (8, 2)), (4, 0, (4, 4))):
-        layout = Layout.on(site, 1, ranks_per_node, threads, 1, hardware_threads=True)
-        assert (layout.ranks_per_node, layout.threads, layout.cores) == (*expected, 16)
-    with pytest.raises(LayoutError, match="^needs 17 hardware threads per node: cluster:compute has 16$"):
-        Layout.on(site, 1, 17, 1, 1, hardware_threads=True)
-    with pytest.raises(LayoutError, match="^cluster:compute has one hardware thread a core: if there are more, write"):
-        Layout.on(SITE, 1, None, 1, 1, hardware_threads=True)
+def test_a_rank_is_bound_to_as_many_cores_as_it_has_threads(launcher, family, options):
+    assert Layout(1, 2, 4, "cores").bound_by(launcher, family) == options
 
 
 @pytest.mark.parametrize(
