@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -102,29 +101,6 @@ def test_each_command_that_measures_asks_for_a_site_file(command, status, tmp_pa
 
 
 # Directories
-
-
-@pytest.mark.parametrize(
-    ("kind", "user", "said"),
-    [
-        ("nfs4", 0, "it is on NFS, where root has no rights; run this as an ordinary user"),
-        ("nfs4", 1000, "give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"),
-        ("ext4", 0, "give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"),
-    ],
-)
-def test_a_directory_that_cannot_be_written(kind, user, said, monkeypatch, tmp_path):
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(
-        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-        f"36 22 0:40 / /home rw,relatime shared:2 - {kind} server:/home rw,vers=4.2\n"
-        "37 22 0:41 / /with\\040blank rw - tmpfs tmpfs rw\n"
-    )
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    refused = OSError(errno.EACCES, "Permission denied")
-    text = preconditions.cannot_write(Path("/home/u/stage"), refused, mounts)
-    assert text.startswith("cannot write into /home/u/stage: Permission denied")
-    assert text.endswith(said)
-    assert preconditions.file_system(Path("/with blank/x"), mounts) == "tmpfs"
 
 
 def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
