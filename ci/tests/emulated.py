@@ -144,6 +144,22 @@ def reframe(place: Path, system: str, *words: str, site: Path | None = None) -> 
     return Session(result.returncode, result.stdout, cases, place / "stage")
 
 
+def require_run(result: Session, partition: str, variant: str, check: str | None = None) -> dict:
+    """Require that a case passed on nodes of a partition, with their MPI and an image of theirs; return the case."""
+    case = result.case(variant, **({"name": check} if check else {}))
+    assert case["result"] == "pass", result.output
+    libraries, known = case["provenance"]["mpi"], PARTITIONS.get(partition)
+    if known and "baseline" in libraries:
+        assert any(f"/{known.triplet}/libmp" in library for library in libraries["baseline"]), libraries
+    if variant != "bare" and "subject" in libraries:
+        # Proven by what the ranks had mapped.
+        hosts = any(library.startswith("/host/") for library in libraries["subject"])
+        assert hosts is (variant == "integrated"), libraries
+    if variant != "bare" and known:
+        assert {row["verdict"] for row in case["results"]} == {"emulated"}
+    return case
+
+
 def with_image(place: Path, image: Path) -> Path:
     """Write a site file of the virtual cluster whose base image for MPI is this one; return its path."""
     text = (REPOSITORY / "config" / "virtual_cluster.py").read_text()
