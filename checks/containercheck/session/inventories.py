@@ -15,24 +15,7 @@ from typing import Any
 from containercheck.job.inventory import inventory
 from containercheck.session import reframe_process, usage
 from containercheck.session.reframe_process import Relay, Workplace
-
-#: Starts ReFrame, which reads the configuration, and then asks the nodes. The first argument is what is asked, in JSON.
-_ASK = """
-import json, sys
-from pathlib import Path
-from reframe.frontend import cli
-wanted = json.loads(sys.argv.pop(1))
-try:
-    cli.main()
-except SystemExit as end:
-    if end.code:
-        raise
-from containercheck.site import hosts, schedulers
-schedulers.leave_outer_job()
-answers = hosts.ask_all(wanted["partitions"], wanted["job_options"], exclusive=True)
-answers = {name: {"facts": answer.facts, "problem": str(answer.error or "")} for name, answer in answers.items()}
-Path(wanted["file"]).write_text(json.dumps(answers))
-"""
+from containercheck.site import hosts, waiting
 
 
 @dataclass(frozen=True)
@@ -87,7 +70,7 @@ def _asked(
         file = Path(directory, "answers.json")
         wanted = json.dumps({"partitions": names, "job_options": job_options, "file": str(file)})
         process = subprocess.Popen(
-            [sys.executable, "-c", _ASK, wanted, "--nocolor", *arguments, f"{usage.ASKED}=systems/0"],
+            [sys.executable, "-m", hosts.__name__, wanted, "--nocolor", *arguments, f"{usage.ASKED}=systems/0"],
             cwd=place.directory,
             env=reframe_process.environment(place),
             stdin=subprocess.DEVNULL,
@@ -97,7 +80,7 @@ def _asked(
         )
         if relay.wait(process) == 0:
             return json.loads(file.read_text())
-    problem = reframe_process.last_error(place.log) or f"they could not be asked: see {place.log}"
+    problem = reframe_process.last_error(place.log) or waiting.last_line(place.log)
     return {name: {"problem": problem} for name in names}
 
 

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,9 +155,8 @@ class _Question:
         of_runtime = partition.container_environs.get(partition.container_runtime)
         command = f"{node_commands.in_job(site, 'inventory')} >{_FACTS}"
         with self._explained():
-            job.prepare(
-                [*node_commands.require_python(site), command], [partition.local_env, *filter(None, [of_runtime])]
-            )
+            environments = [partition.local_env, *filter(None, [of_runtime])]
+            job.prepare([*node_commands.require_python(site), command], environments)
             job.submit()
 
     def answer(self) -> Answer:
@@ -203,3 +203,26 @@ class _Question:
         with contextlib.suppress(ReframeError, OSError):
             if self._job.jobid and not self._job.scheduler.finished(self._job):
                 self._job.cancel()
+
+
+def main() -> None:
+    """Ask a node of each partition, for a command that is no session of ReFrame; write the answers into a file.
+
+    The first argument is what is asked, in JSON. The others are ReFrame's, which reads its configuration by them.
+    """
+    from reframe.frontend import cli
+
+    wanted = json.loads(sys.argv.pop(1))
+    try:
+        cli.main()
+    except SystemExit as end:
+        if end.code:
+            raise
+    schedulers.leave_outer_job()
+    answers = ask_all(wanted["partitions"], wanted["job_options"], exclusive=True)
+    facts = {name: {"facts": answer.facts, "problem": str(answer.error or "")} for name, answer in answers.items()}
+    Path(wanted["file"]).write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -107,11 +107,9 @@ class Layout:
         if self.threads == 1:
             return ["--bind-to core"]
         # Without the number of threads, mpirun would bind all threads of a rank to one core.
-        return (
-            [f"--bind-to core:{self.threads}"]
-            if family == "mpich"
-            else [f"--map-by slot:PE={self.threads}", "--bind-to core"]
-        )
+        if family == "mpich":
+            return [f"--bind-to core:{self.threads}"]
+        return [f"--map-by slot:PE={self.threads}", "--bind-to core"]
 
     def once_per_node(self) -> str:
         """Return the words of Slurm's launcher that start a command once on each node, with the cores of its ranks.
