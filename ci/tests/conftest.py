@@ -316,12 +316,17 @@ def file_of(case: str) -> Path:
     return path
 
 
-def run_session(directory: Path, *arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
-    """Run ReFrame for real, in this directory."""
+def run_session(
+    directory: Path, *arguments: str, checks: Path = PLANTED, patience: float = 900, **environment: str
+) -> Session:
+    """Run ReFrame for real, in this directory.
+
+    :param patience: seconds.
+    """
     report = directory / "report.json"
     report.unlink(missing_ok=True)
     command, facts = reframe_command(directory, *arguments, checks=checks, **environment)
-    result = subprocess.run(command, timeout=900, **facts)
+    result = subprocess.run(command, timeout=patience, **facts)
     cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
     return Session(result.returncode, result.stdout, cases, directory / "stage")
 

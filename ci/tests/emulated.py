@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, STATE, Session, cluster
+from conftest import REPOSITORY, STATE, Session, cluster, run_session
 from containercheck.job import architectures
 
 #: What is known of the architecture of each partition.
@@ -131,17 +129,28 @@ def reframe(place: Path, system: str, *words: str, site: Path | None = None) -> 
     :param place: a directory that the nodes see.
     :param site: its file; the virtual cluster's where none is given.
     """
-    report = place / "report.json"
-    report.unlink(missing_ok=True)
-    command = [Path(sys.executable).parent / "reframe", "-c", REPOSITORY / "checks", "-r", "--keep-stage-files"]
-    command += ["--nocolor", f"--report-file={report}", f"--prefix={place}", f"--system={system}", *words]
     settings = str(site or REPOSITORY / "config" / "virtual_cluster.py")
-    environment = {**os.environ, "SLURM_CONF": str(STATE / "slurm.conf"), "RFM_CONFIG_FILES": settings, "PATH": PATH}
-    result = subprocess.run(
-        command, env=environment, timeout=PATIENCE, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
-    return Session(result.returncode, result.stdout, cases, place / "stage")
+    own = {"SLURM_CONF": str(STATE / "slurm.conf"), "RFM_CONFIG_FILES": settings, "PATH": PATH}
+    checks = REPOSITORY / "checks"
+    return run_session(place, f"--system={system}", *words, checks=checks, patience=PATIENCE, **own)
+
+
+def require_run(result: Session, partition: str, variant: str, check: str | None = None) -> dict:
+    """Require that a case passed on nodes of a partition, with their MPI and an image of theirs; return the case."""
+    case = result.case(variant, **({"name": check} if check else {}))
+    assert case["result"] == "pass", result.output
+    libraries, known = case["provenance"]["mpi"], PARTITIONS.get(partition)
+    # Start-up has an MPI in the integrated variant only.
+    assert libraries.get("baseline") or case["name"].startswith("StartUp"), libraries
+    if known and libraries.get("baseline"):
+        assert any(f"/{known.triplet}/libmp" in library for library in libraries["baseline"]), libraries
+    if variant != "bare" and (libraries.get("subject") or variant == "integrated"):
+        # Proven by what the ranks had mapped.
+        hosts = any(library.startswith("/host/") for library in libraries["subject"])
+        assert hosts is (variant == "integrated"), libraries
+    if variant != "bare" and known:
+        assert {row["verdict"] for row in case["results"]} == {"emulated"}
+    return case
 
 
 def with_image(place: Path, image: Path) -> Path:

@@ -155,9 +155,6 @@ class ApplicationFacts(rfm.RegressionTest):
     ranks_per_node = variable(int, type(None), value=None)
     #: Threads of a rank; 0 for as many as use all the node's cores.
     threads = variable(int, value=1, loggable=True)
-    #: Whether ranks or threads fill the hardware threads of nodes whose cores have several, as CHPCE does (its
-    #: contributions, section 1); a partition whose cores have one each is a skip.
-    hardware_threads = variable(typ.Bool, value=False, loggable=True)
     #: Seconds for all rounds of a container check: they end sooner when every metric has its verdict.
     seconds = variable(float, int, value=60.0)
     #: Number of rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares

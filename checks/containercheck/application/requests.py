@@ -6,22 +6,30 @@ skipped in its initialisation only in its verbose log.
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import difflib
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
+from reframe.core.pipeline import RegressionTest
+from reframe.core.runtime import runtime
+from reframe.utility import osext
 
 from containercheck import reframe_internals
-from containercheck.application.command_line import CommandLine, loaded_classes
 from containercheck.site import extras
 from containercheck.site.extras import Software
 from containercheck.site.sites import Site
 
 #: Options that generate the cases of the full axes, for messages.
 REQUEST = "-S full=yes, or --mode=full with config/common.py"
+
+#: Letters of ReFrame's options without a value, which may be combined with another one in a word.
+_LETTERS = "RVhlqrv"
 
 _left_out: list[Any] = []
 
@@ -36,12 +44,39 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
     :param argv: words of the command line; ReFrame's own by default.
     :raises UnknownVariable: a variable or a check does not exist; the message has the nearest name.
     """
-    words = CommandLine.parse(argv).assignments
+    words = assignments(argv)
     loaded = loaded_classes() if words else {}
     for word in words:
         problem = _problem(of, word, loaded)
         if problem:
             raise UnknownVariable(f"-S {word}: {problem}")
+
+
+def assignments(argv: Sequence[str] | None = None) -> list[str]:
+    """Return the values of ``-S`` on a command line of ReFrame, and in the options of the mode that it names.
+
+    :param argv: words of the command line; ReFrame's own by default.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("-S", "--setvar", action="append", default=[])
+    parser.add_argument("--mode")
+    for letter in _LETTERS:
+        parser.add_argument(f"-{letter}", action="store_true")
+    words = list(sys.argv[1:] if argv is None else argv)
+    given = parser.parse_known_args(words)[0]
+    if given.mode:
+        # ReFrame reads the mode's options first, and splits them like a shell.
+        options = runtime().get_option(f"modes/@{given.mode}/options") or []
+        words[:0] = [word for option in options for word in shlex.split(osext.expandvars(option))]
+    return parser.parse_known_args(words)[0].setvar
+
+
+def loaded_classes(of: Any = RegressionTest) -> dict[str, Any]:
+    """Return all loaded classes of checks by name, base classes included."""
+    classes: dict[str, Any] = {}
+    for check in of.__subclasses__():
+        classes.update({check.__name__: check, **loaded_classes(check)})
+    return classes
 
 
 def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
@@ -95,19 +130,5 @@ def leave_out(check: Any) -> None:
     check.skip(f"belongs to the full axes: {REQUEST}")
 
 
-def line(checks: Sequence[Any], command_line: CommandLine) -> str:
-    """Return the line about cases that were left out; empty if the command line would select none of them.
-
-    :param checks: the cases that were left out.
-    """
-    count = len(command_line.selected(checks))
-    if not count or command_line.restores:
-        return ""
-    case, belongs, matches = ("case", "belongs", "matches") if count == 1 else ("cases", "belong", "match")
-    matching = f" and {matches} the selection" if command_line.selects else ""
-    return f"{count} more {case} {belongs} to the full axes{matching}: {REQUEST}"
-
-
 def _print_line() -> None:
-    if message := line(_left_out, CommandLine.parse()):
-        getlogger().info(message)
+    getlogger().info(f"{len(_left_out)} more case(s) of all checks belong to the full axes: {REQUEST}")

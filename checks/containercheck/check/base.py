@@ -207,7 +207,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 runtime=self.runtime,
                 gpus=self.gpu and self.site.gpus > 0,
                 unpacked=self.unpacked,
-                hardware_threads=self.hardware_threads,
             )
         self.layout = Layout.on(
             self.site,
@@ -216,7 +215,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.threads,
             self.min_ranks,
             self.known_work.max_cores if self.known_work else None,
-            self.hardware_threads,
         )
 
     @property
@@ -242,7 +240,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.exclusive_access = self.site.exclusive
         if self.site.hardware_threads > 1:
             # Without them, Slurm counts cores instead.
-            self.use_multithreading = self.hardware_threads
+            self.use_multithreading = False
 
     def _allowed(self) -> Allowance:
         """Return the job's time, and set its memory and the expected cost of the case."""

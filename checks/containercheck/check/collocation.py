@@ -135,10 +135,8 @@ class CollocationSides(VariantSides):
     def ranks_on_node(self, site: Site) -> int:
         """Return the ranks of all programs together.
 
-        :raises LayoutError: they do not fit on a node, or are to fill hardware threads.
+        :raises LayoutError: they do not fit on a node.
         """
-        if self.hardware_threads:
-            raise LayoutError("its programs are bound to cores, and not to hardware threads")
         mixes = self.mixes_on(site.cores or 0)
         if not mixes:
             raise LayoutError(

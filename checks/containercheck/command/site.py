@@ -23,7 +23,7 @@ from containercheck.job import inventory, mpi
 from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.results import atomic_files
 from containercheck.results.formatting import say, speak_as, typed
-from containercheck.session import inventories, preconditions, reframe_process
+from containercheck.session import inventories, reframe_process
 from containercheck.session.inventories import Answer
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
@@ -42,7 +42,7 @@ class Surroundings:
 
     :ivar name: name of the system.
     :ivar cluster: the cluster; None without a scheduler.
-    :ivar here: facts of this host, as ``node.inventory.inventory`` returns them.
+    :ivar here: facts of this host, as ``job.inventory.inventory`` returns them.
     :ivar modules: output of ``module -t avail``.
     :ivar answers: answers of the nodes, by the name of the partition; empty before they are asked.
     :ivar unasked: reason for which no node was asked; empty otherwise.
@@ -169,7 +169,6 @@ def text_of(facts: Surroundings, max_pending_time: str = "") -> str:
     )
     # A string, list or dictionary without None and truth values is the same in JSON and in Python.
     templates.filters["python"] = json.dumps
-    home = Path(os.environ.get("HOME", "/"))
     return templates.get_template("site_file.py.jinja").render(
         name=facts.name,
         source=cluster.scheduler.title if cluster else "this machine, as no scheduler answered",
@@ -177,7 +176,7 @@ def text_of(facts: Surroundings, max_pending_time: str = "") -> str:
         modules_system=_modules_system(os.environ),
         mpi_modules=mpi_modules,
         partitions=partitions,
-        home=f"{home}, a file system of the type {preconditions.file_system(home) or 'unknown'}",
+        home=os.environ.get("HOME", "/"),
     )
 
 

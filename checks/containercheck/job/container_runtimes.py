@@ -34,48 +34,13 @@ ARCHIVE = (
 SCRIPT = "container-runtime.sh"
 #: Script that writes an environment file for an image, a working directory and mounts, and prints its path (CSCS
 #: documentation, "EDF reference": entries image, workdir, mounts). The same words make the same file.
-ENVIRONMENT_FILE = r"""# usage: sh container-runtime.sh IMAGE WORKDIR SOURCE:TARGET...
-# Without a container the program would run on the host: after an error, the launcher gets a file that is not there.
-fail() { echo "error: $1" >&2; echo "$PWD/environment-missing.toml"; exit 1; }
-quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
-text="image = $(quoted "$1")
-workdir = $(quoted "$2")"
-shift 2
-mounts=
-for mount; do
-    case $mount in
-        -* | [!/]*) fail "an environment file has mounts, SOURCE:TARGET, and no option $mount" ;;
-        *:/*) mounts="$mounts${mounts:+, }$(quoted "$mount")" ;;
-        *) fail "no mount is $mount: SOURCE:TARGET" ;;
-    esac
-done
-made=$(mktemp "$PWD/environment.XXXXXX") || fail "no environment file can be written into $PWD"
-printf '%s\nmounts = [%s]\n' "$text" "$mounts" >"$made"
-name=$PWD/environment-$(cksum <"$made" | cut -d ' ' -f 1).toml
-mv "$made" "$name" || fail "no environment file can be written into $PWD"
-echo "$name"
-"""
+ENVIRONMENT_FILE = Path(__file__).with_name("environment-file.sh").read_text(encoding="utf-8")
 
 #: Script that hands the environment on to a container, in the stage directory.
 HAND_ON_SCRIPT = "hand-on.sh"
 #: Its text, for an engine that hands on the variables that it is told by name (docker run reference, "--env"): the
 #: names are the rank's own, because each rank has others. The image's variables outrank the host's, PATH among them.
-HAND_ON = r"""# usage: sh hand-on.sh COMMAND run OPTIONS...
-command=$1 file=
-shift 2
-for word; do
-    case $word in --env-file=*) file=${word#*=}; break ;; esac
-done
-names=$(OF_IMAGE=$file awk 'BEGIN {
-    # What this script, the shell and awk set.
-    skipped["OF_IMAGE"] = skipped["PWD"] = skipped["OLDPWD"] = skipped["_"] = 1
-    skipped["AWKPATH"] = skipped["AWKLIBPATH"] = 1
-    file = ENVIRON["OF_IMAGE"]
-    while (file != "" && (getline line <file) > 0) { sub(/=.*/, "", line); skipped[line] = 1 }
-    for (name in ENVIRON) if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && !(name in skipped)) print "--env=" name
-}')
-exec "$command" run $names "$@"
-"""
+HAND_ON = Path(__file__).with_name("hand-on.sh").read_text(encoding="utf-8")
 
 #: Network of a container that has none of its own.
 HOST_NETWORK = "host"
@@ -86,47 +51,7 @@ OWN_NETWORK_SCRIPT = "own-network.sh"
 #: Its text: in one container on each node, which have nothing but a network in common, the image's Open MPI starts the
 #: ranks (D12.6 section 6.4.2, where it is Docker's overlay network). Its daemons are started by files in the working
 #: directory, which all see: few images have an ssh server, and Open MPI takes any agent (mpirun(1), plm_rsh_agent).
-OWN_NETWORK = r"""# usage: sh own-network.sh NODES RANKS_PER_NODE MPIRUN...   in one container on each node
-#        sh own-network.sh agent ADDRESS COMMAND...          for mpirun: runs a command in that container
-if [ "$1" = agent ]; then
-    place=$(grep -lxF -e "$2" "$MEETING"/address.*) || { echo "error: no container has the address $2" >&2; exit 1; }
-    number=${place##*.}
-    shift 2
-    # In the foreground: the container ends with the daemon, which ends when mpirun is gone, however that ended.
-    printf '%s\n' "$*" | sed 's/ --daemonize / /' >"$MEETING/new.$number"
-    exec mv "$MEETING/new.$number" "$MEETING/start.$number"
-fi
-nodes=$1 ranks=$2 number=${SLURM_PROCID:-0}
-shift 2
-export MEETING="$PWD/own-network.${SLURM_JOB_ID:-0}.${SLURM_STEP_ID:-0}"
-# The names of Slurm's nodes are not those of the containers.
-for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
-[ "$nodes" -gt 1 ] || exec "$@"
-address=$(sed -n "s/^\([0-9][0-9.]*\)[[:space:]].*\b$(uname -n)\b.*/\1/p" /etc/hosts | head -n 1)
-[ -n "$address" ] || { echo "error: the container on node $number has no address in its network" >&2; exit 1; }
-mkdir -p "$MEETING"
-echo "$address" >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/address.$number"
-if [ "$number" != 0 ]; then
-    tries=0
-    until [ -e "$MEETING/start.$number" ] || [ -e "$MEETING/done" ] || [ $tries -ge 1200 ]; do
-        tries=$((tries + 1))
-        sleep 0.1
-    done
-    [ ! -e "$MEETING/start.$number" ] || exec sh "$MEETING/start.$number"
-    exit
-fi
-trap 'touch "$MEETING/done"' EXIT
-tries=0
-until [ "$(ls "$MEETING" | grep -c '^address\.')" -eq "$nodes" ]; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || { echo "error: not all containers came up: $(ls "$MEETING")" >&2; exit 1; }
-    sleep 0.1
-done
-sed "s/\$/ slots=$ranks/" "$MEETING"/address.* >"$MEETING/hosts"
-export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="sh $PWD/own-network.sh agent" OMPI_MCA_plm_rsh_no_tree_spawn=1
-export OMPI_MCA_orte_default_hostfile="$MEETING/hosts"
-"$@"
-"""
+OWN_NETWORK = Path(__file__).with_name("own-network.sh").read_text(encoding="utf-8")
 
 
 class Storage(NamedTuple):

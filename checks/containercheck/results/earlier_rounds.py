@@ -81,7 +81,6 @@ def compared_in(
             "nodes": str(layout.nodes),
             "ranks on a node": str(layout.ranks_per_node),
             "threads of a rank": str(layout.threads),
-            **({"hardware threads in use": "all"} if layout.hardware_threads else {}),
         },
         "work": {name: _without_own_directories(str(value), stagedir) for name, value in work.items()},
         "command": {name: _without_own_directories(text, stagedir) for name, text in scripts.items()},

@@ -5,7 +5,6 @@ Each error is one line: what is wrong, where, and what to do.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -23,12 +22,8 @@ from containercheck.site import schedulers
 
 #: ReFrame's message where the requested system is in no configuration file (reframe/core/config.py).
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
-#: File systems on which root has no rights of its own, as servers map it to nobody (exports(5), root_squash).
-_SQUASHED = ("nfs", "nfs4")
 #: Commands that submit jobs.
 SUBMITTERS = ("sbatch", "qsub", "bsub", "flux")
-#: Mounted file systems of this process (proc(5)).
-MOUNTS = Path("/proc/self/mountinfo")
 
 
 def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) -> tuple[Workplace, Path]:
@@ -62,30 +57,10 @@ def require_writable(directories: Iterable[Path]) -> None:
             with tempfile.TemporaryFile(dir=directory):
                 pass
         except OSError as error:
-            raise UsageError(cannot_write(directory, error)) from None
-
-
-def cannot_write(directory: Path, error: OSError, mounts: Path = MOUNTS) -> str:
-    """Return that a directory cannot be written, and what to do.
-
-    :param mounts: file with the mounted file systems.
-    """
-    why = f"cannot write into {directory}: {error.strerror}"
-    if os.geteuid() == 0 and file_system(directory, mounts) in _SQUASHED:
-        return f"{why}: it is on NFS, where root has no rights; run this as an ordinary user"
-    return f"{why}; give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"
-
-
-def file_system(path: Path, mounts: Path = MOUNTS) -> str:
-    """Return the type of the file system of a path, such as ``nfs4``; empty where that is not known."""
-    kinds: dict[str, str] = {}
-    with contextlib.suppress(OSError):
-        for line in mounts.read_text(errors="replace").splitlines():
-            # "36 35 98:0 /root /mount/point options [fields] - type source options" (proc(5)).
-            before, _, after = line.partition(" - ")
-            if len(before.split()) > 4 and after:
-                kinds[before.split()[4].replace("\\040", " ")] = after.split()[0]
-    return next((kinds[str(parent)] for parent in (path, *path.parents) if str(parent) in kinds), "")
+            raise UsageError(
+                f"cannot write into {directory}: {error.strerror}; give the session places of its own: RFM_PREFIX=DIR "
+                "RFM_REPORT_FILE=DIR/report.json"
+            ) from None
 
 
 def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anywhere: bool) -> None:

@@ -30,7 +30,7 @@ COLOR = re.compile(r"\x1b\[[0-9;]*m")
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
 #: Line at the end on cases that were not generated (application/requests.py).
-FULL_AXES = r"^(\d+ more cases? belongs? to the full axes.*)"
+FULL_AXES = r"^(\d+ more case\(s\) of all checks belong to the full axes.*)"
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"
 #: Errors of ReFrame, and of the library where the site's file has a mistake (containercheck/loading.py).

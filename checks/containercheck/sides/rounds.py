@@ -36,7 +36,6 @@ def half_of(
     runtime: Runtime | None = None,
     gpus: bool = False,
     unpacked: bool = False,
-    hardware_threads: bool = False,
 ) -> Site:
     """Return a partition as each side of a duet sees it: a node with half of the cores and memory.
 
@@ -48,7 +47,6 @@ def half_of(
     :param runtime: runtime of the container; None without one.
     :param gpus: whether the program uses GPUs of the node.
     :param unpacked: whether the image is a directory of the stage directory.
-    :param hardware_threads: whether ranks fill hardware threads, which both halves of a node would share.
     :raises LayoutError: the sides cannot run at the same time.
     """
     usable, cores = usable_processors(), site.cores or 0
@@ -61,7 +59,6 @@ def half_of(
         f"this session may use {usable} of its {cores} cores": usable < cores,
         "both sides would share its GPUs": gpus,
         "its image is a directory of the stage directory, of which each side would need its own": unpacked,
-        "its ranks fill hardware threads, by which the halves cannot be told apart": hardware_threads,
         "a daemon starts its container, wherever it likes": bool(runtime and not runtime.starts_containers),
     }
     for obstacle, applies in obstacles.items():

@@ -1,17 +1,18 @@
-"""The hosts of a partition: their C library and MPI, and the release of Debian that suits them.
-
-The commands run where jobs run, not on the machine that loads the checks.
-"""
+"""The hosts of a partition: their facts, which a short job asks one of them for, and the release of Debian for them."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
+import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ReframeError
@@ -20,20 +21,16 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
-from containercheck.job import mpi, texts
-from containercheck.site import schedulers, waiting
+from containercheck.site import node_commands, schedulers, waiting
 from containercheck.site.sites import RELEASES, Site
 
 Version = tuple[int, int]
 
-#: Command that prints the version of the C library: "glibc 2.36", or nothing for another library.
-QUESTION = "getconf GNU_LIBC_VERSION"
-#: Command that prints the names of the MPI libraries that the loader finds.
-OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
-    grep -o '\<libmpi[^ /]*\.so\.[^ /]*' | sort -u"""
-#: The version in the output.
-_VERSION = re.compile(r"^glibc (\d+)\.(\d+)", re.MULTILINE)
-#: Time limit of the job that runs these commands, in seconds.
+#: Version of the GNU C library, as a host states it.
+_VERSION = re.compile(r"^glibc (\d+)\.(\d+)")
+#: File with the facts of a host, in the directory of the job that asks.
+_FACTS = "inventory.json"
+#: Time limit of that job, in seconds.
 PROMPT = 300.0
 #: Longest wait for that job in the queue, without which a session cannot go on; the site may set another.
 PATIENCE = "30m"
@@ -53,13 +50,13 @@ class GivenUpError(UnknownError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a node.
+    """The answer of a host.
 
-    :ivar output: output of the commands.
-    :ivar error: error in place of the output; None for none.
+    :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
+    :ivar error: reason why they are not known; None if they are.
     """
 
-    output: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
     error: UnknownError | None = None
 
 
@@ -80,30 +77,30 @@ def libc_of(site: Site) -> Version:
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
     """
-    output = os.confstr("CS_GNU_LIBC_VERSION") or "" if site.is_here else _output_of(site)
-    version = _VERSION.search(output)
+    libc = os.confstr("CS_GNU_LIBC_VERSION") or "" if site.is_here else _facts_of(site)["host"]["libc"]
+    version = _VERSION.search(libc)
     if not version:
-        raise UnknownError(f"{QUESTION} printed {output.strip() or 'nothing'}")
+        raise UnknownError(f"its C library is {libc or 'not GNU'}")
     return int(version[1]), int(version[2])
 
 
 def mpi_libraries_of(site: Site) -> set[str]:
-    """Return the names of the MPI libraries that the loader finds on the hosts of a partition, without modules.
+    """Return the name of an MPI library of each family that the loader finds on a partition's hosts, without modules.
 
-    :raises UnknownError: a partition whose jobs do not run on this machine did not answer.
+    :raises UnknownError: the node did not answer.
     """
-    return {name for name in _output_of(site).split() if mpi.SONAME.match(name)}
+    return {library["library"] for library in _facts_of(site)["mpi"]}
 
 
-def _output_of(site: Site) -> str:
-    """Return the output of the commands on a node of a partition.
+def _facts_of(site: Site) -> Mapping[str, Any]:
+    """Return the facts of a node of a partition.
 
     :raises UnknownError: the node did not answer.
     """
     answer = ask(site.partition)
     if answer.error:
         raise answer.error
-    return answer.output
+    return answer.facts
 
 
 @functools.cache
@@ -112,44 +109,120 @@ def ask(name: str) -> Answer:
 
     A job that waited in vain is not repeated.
     """
-    answer = _ask_once(name)
-    if _VERSION.search(answer.output) or isinstance(answer.error, GivenUpError):
+    answer = ask_all([name])[name]
+    if answer.facts or isinstance(answer.error, GivenUpError):
         return answer
-    return _ask_once(name)
+    return ask_all([name])[name]
 
 
-def _ask_once(name: str) -> Answer:
-    """Run the commands in a job on a node of a partition, and return its answer."""
-    partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
-    getlogger().info(f"asking a node of {name} for its C library and MPI")
+def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bool = False) -> dict[str, Answer]:
+    """Return the answer of a node of each partition, by its full name; the jobs wait at the same time.
+
+    :param job_options: further options of the jobs, as in a job script.
+    :param exclusive: whether a job has all processors of its node, where the partition's jobs have.
+    """
     # The nodes see the stage directory too.
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory, osext.change_dir(directory):
+    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as place, contextlib.ExitStack() as jobs:
+        asked = [
+            jobs.enter_context(_Question(name, Path(place, str(number)), job_options, exclusive))
+            for number, name in enumerate(names)
+        ]
+        return dict(zip(names, [question.answer() for question in asked]))
+
+
+class _Question:
+    """A job that asks a node of a partition for its facts; a context in which it waits or runs."""
+
+    def __init__(self, name: str, place: Path, job_options: Sequence[str], exclusive: bool) -> None:
+        """Submit the job.
+
+        :param place: directory of the job, which is made.
+        """
+        getlogger().info(f"asking a node of {name} for its C library and MPI")
+        partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
+        site = Site.of(partition)
         # Grid Engine reads a relative directory as one below the user's home.
-        facts = {"name": "ask-libc", "workdir": directory, "sched_access": partition.access}
-        job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
+        facts = {"name": "ask", "workdir": str(place), "sched_access": partition.access, "sched_options": job_options}
+        self._job = job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
         job.num_tasks, job.options = 1, schedulers.access_of(job)
-        job.max_pending_time = Site.of(partition).max_pending_time or PATIENCE
+        job.exclusive_access = exclusive and site.exclusive
+        job.max_pending_time = site.max_pending_time or PATIENCE
         job.time_limit = PROMPT
-        watch = waiting.Watch(job)
-        try:
-            job.prepare([QUESTION, OF_MPI], [partition.local_env])
+        self._watch, self._place, self._error = waiting.Watch(job), place, UnknownError("its job was not submitted")
+        # The site's container runtime may come with a module.
+        of_runtime = partition.container_environs.get(partition.container_runtime)
+        command = f"{node_commands.in_job(site, 'inventory')} >{_FACTS}"
+        with self._explained():
+            environments = [partition.local_env, *filter(None, [of_runtime])]
+            job.prepare([*node_commands.require_python(site), command], environments)
             job.submit()
+
+    def answer(self) -> Answer:
+        """Return the answer, once the job has ended."""
+        job = self._job
+        if not job.jobid:
+            return Answer(error=self._error)
+        with self._explained():
             job.wait()
-            if watch.why:
-                return Answer(error=GivenUpError(f"its job, {job.jobid}, was given up: {watch.why}"))
+            if self._watch.why:
+                raise GivenUpError(f"its job, {job.jobid}, was given up: {self._watch.why}")
             if job.exception:
                 raise job.exception
-            if not waiting.appears(Path(directory, job.stdout).exists):
-                return Answer(error=UnseenError(waiting.unseen(stage)))
-            return Answer(texts.tail(Path(job.stdout)))
-        except (ReframeError, OSError) as error:
+            stderr = self._place / job.stderr
+            if not waiting.appears(stderr.exists):
+                raise UnseenError(waiting.unseen(self._place.parents[1]))
+            facts = self._place / _FACTS
+            if not facts.exists() or not facts.stat().st_size:
+                raise UnknownError(f"its job failed: {waiting.last_line(stderr)}")
+            return Answer(json.loads(facts.read_text()))
+        return Answer(error=self._error)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Run a part of this in the job's directory, and note an error, instead of raising it."""
+        try:
+            self._place.mkdir(exist_ok=True)
+            with osext.change_dir(str(self._place)):
+                yield
+        except UnknownError as error:
+            self._error = error
+        except (ReframeError, OSError, ValueError) as error:
             # The last line of a failed command; ReFrame's message has all of them.
             message = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
             kind = GivenUpError if "maximum pending time" in message[0] else UnknownError
-            return Answer(error=kind(f"its job failed: {message[0]}"))
-        finally:
-            with contextlib.suppress(ReframeError, OSError):
-                if job.jobid and not job.scheduler.finished(job):
-                    job.cancel()
+            self._error = kind(f"its job failed: {message[0]}")
+
+    def __enter__(self) -> _Question:
+        """Return the question."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cancel a job that still waits or runs."""
+        with contextlib.suppress(ReframeError, OSError):
+            if self._job.jobid and not self._job.scheduler.finished(self._job):
+                self._job.cancel()
+
+
+def main() -> None:
+    """Ask a node of each partition, for a command that is no session of ReFrame; write the answers into a file.
+
+    The first argument is what is asked, in JSON. The others are ReFrame's, which reads its configuration by them.
+    """
+    from reframe.frontend import cli
+
+    wanted = json.loads(sys.argv.pop(1))
+    try:
+        cli.main()
+    except SystemExit as end:
+        if end.code:
+            raise
+    schedulers.leave_outer_job()
+    answers = ask_all(wanted["partitions"], wanted["job_options"], exclusive=True)
+    facts = {name: {"facts": answer.facts, "problem": str(answer.error or "")} for name, answer in answers.items()}
+    Path(wanted["file"]).write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -23,14 +23,12 @@ class Layout:
     :ivar ranks_per_node: ranks on each node.
     :ivar threads: threads, and cores, of each rank.
     :ivar binding: one of ``sites.BINDINGS``.
-    :ivar hardware_threads: whether hardware threads take the place of cores, each with a thread of its own.
     """
 
     nodes: int
     ranks_per_node: int
     threads: int
     binding: str = "launcher"
-    hardware_threads: bool = False
 
     @classmethod
     def on(
@@ -41,7 +39,6 @@ class Layout:
         threads: int,
         min_ranks: int,
         max_cores: int | None = None,
-        hardware_threads: bool = False,
     ) -> Layout:
         """Return the layout for a partition.
 
@@ -49,25 +46,17 @@ class Layout:
         :param threads: threads of a rank; 0 for as many as make use of all cores.
         :param min_ranks: fewest ranks that the program can run with.
         :param max_cores: most cores that its input has work for; None for any number.
-        :param hardware_threads: whether hardware threads count as cores.
         :raises LayoutError: the ranks do not fit on the nodes, or the number of cores is not known.
         """
-        if hardware_threads and site.hardware_threads == 1:
-            raise LayoutError(
-                f"{site.partition} has one hardware thread a core: if there are more, write 'num_cpus_per_core' of its "
-                "'processor' into the site file"
-            )
         if site.cores is None and (ranks_per_node is None or threads == 0):
             raise LayoutError(f"cores per node unknown: write 'processor' of {site.partition} into the site file")
-        unit = "hardware threads" if hardware_threads else "cores"
-        cores = (site.cores or 1) * (site.hardware_threads if hardware_threads else 1)
+        cores = site.cores or 1
         if threads == 0:
             threads = max(1, cores // (ranks_per_node or 1))
-        facts = (threads, site.binding, hardware_threads)
-        layout = cls(nodes, ranks_per_node or max(1, cores // threads), *facts)
+        layout = cls(nodes, ranks_per_node or max(1, cores // threads), threads, site.binding)
         needed = layout.ranks_per_node * threads
         if site.cores is not None and needed > cores:
-            raise LayoutError(f"needs {needed} {unit} per node: {site.partition} has {cores}")
+            raise LayoutError(f"needs {needed} cores per node: {site.partition} has {cores}")
         if layout.ranks < min_ranks:
             raise LayoutError(f"needs {min_ranks} ranks: {nodes} node(s) have {layout.ranks}")
         if max_cores is not None and layout.cores > max_cores:
@@ -110,28 +99,17 @@ class Layout:
         :param family: family of MPI that an ``mpirun`` belongs to, a key of ``mpi.FAMILIES``.
         """
         if launcher.startswith("srun"):
-            return self._bound_by_srun()
-        if launcher not in ("mpirun", "mpiexec"):
+            return [] if self.binding == "launcher" else [f"--cpu-bind={self.binding}"]
+        if launcher not in ("mpirun", "mpiexec") or self.binding == "launcher":
             return []
-        # Open MPI has a slot for each core otherwise, and refuses more ranks.
-        slots = ["--use-hwthread-cpus"] if self.hardware_threads and family == "openmpi" else []
-        unit = "hwthread" if self.hardware_threads else "core"
-        if self.binding == "launcher":
-            return slots
         if self.binding == "none":
-            return [*slots, "--bind-to none"]
+            return ["--bind-to none"]
         if self.threads == 1:
-            return [*slots, f"--bind-to {unit}"]
+            return ["--bind-to core"]
         # Without the number of threads, mpirun would bind all threads of a rank to one core.
         if family == "mpich":
-            return [f"--bind-to {unit}:{self.threads}"]
-        return [*slots, f"--map-by slot:PE={self.threads}", f"--bind-to {unit}"]
-
-    def _bound_by_srun(self) -> list[str]:
-        if self.binding == "launcher":
-            return []
-        to_threads = self.hardware_threads and self.binding == "cores"
-        return [f"--cpu-bind={'threads' if to_threads else self.binding}"]
+            return [f"--bind-to core:{self.threads}"]
+        return [f"--map-by slot:PE={self.threads}", "--bind-to core"]
 
     def once_per_node(self) -> str:
         """Return the words of Slurm's launcher that start a command once on each node, with the cores of its ranks.

@@ -193,6 +193,12 @@ def met_limit(state: str | None) -> bool:
     return state is None or state in _MET_LIMIT
 
 
+def last_line(stderr: Path) -> str:
+    """Return the last line of a job's error file, which is the reason why it ended."""
+    lines = texts.tail(stderr).strip().splitlines()
+    return lines[-1].removeprefix("error: ") if lines else f"it printed nothing ({stderr.parent})"
+
+
 def end_of_job(job: Job, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
     """Return why a job ended early, as far as is known: its state in Slurm, and the last line of its output.
 
@@ -202,8 +208,7 @@ def end_of_job(job: Job, state: str | None, stderr: Path, max_pending_time: floa
     :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
     """
     if stderr.exists():
-        lines = texts.tail(stderr).strip().splitlines()
-        last = lines[-1].removeprefix("error: ") if lines else f"it printed nothing ({stderr.parent})"
+        last = last_line(stderr)
         return f"Slurm says {state}: {last}" if state else last
     if state is None:
         seen = f" and says {job.state}" if job.state and not is_slurm(job) else ""

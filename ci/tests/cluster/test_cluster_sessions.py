@@ -144,19 +144,6 @@ def runtime_of(on_cluster, nodes, commands):
             cluster("exec", node, "umount", str(program))
 
 
-@pytest.fixture
-def settings_of_node2(on_cluster):
-    """Have containers of the second node see settings of MPI that are not the node's: its program is a script."""
-    settings = on_cluster.place / "settings"
-    shutil.copytree(STATE / "openmpi", settings)
-    commands = (
-        f"for word do shift; case $word in -B/etc/openmpi:*) word=-B{settings}:/etc/openmpi ;; esac\n"
-        'set -- "$@" "$word"; done'
-    )
-    with runtime_of(on_cluster, ["node2"], commands):
-        yield settings / "openmpi-mca-params.conf"
-
-
 #: A runtime that binds other settings of MPI than the host's, unless a person binds these too.
 OTHER_SETTINGS = """
 bound=0
@@ -214,26 +201,17 @@ def test_settings_of_the_host_that_do_not_reach_the_container_are_tried_by_a_bin
     assert any(cause["sentence"].startswith("MPI talks over eth0 in the container, over fab0") for cause in causes)
 
 
-def test_a_fault_of_the_second_node_only_is_named_with_that_node(on_cluster, settings_of_node2):
+def test_a_fault_of_the_second_node_only_is_named_with_that_node(on_cluster):
     """There the container sees a file by which MPI cuts messages small; a rank of the first node sees nothing wrong."""
-    with settings_of_node2.open("a") as file:
+    settings = on_cluster.place / "settings"
+    shutil.copytree(STATE / "openmpi", settings)
+    with (settings / "openmpi-mca-params.conf").open("a") as file:
         file.write("btl_tcp_max_send_size = 1500\nbtl_tcp_rdma_pipeline_frag_size = 1500\n")
-    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=3")
+    with runtime_of(on_cluster, ["node2"], OTHER_SETTINGS.format(settings=settings)):
+        result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=3")
     case = result.case("integrated")
     assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
     assert re.search("on node2: btl_tcp_", case["fail_reason"]), case["fail_reason"]
-
-
-@pytest.mark.long
-def test_ranks_that_wait_as_a_node_has_other_settings_are_told_which(on_cluster, settings_of_node2):
-    """Each node talks over another network."""
-    with settings_of_node2.open("a") as file:
-        file.write("btl_tcp_if_include = eth0\n")
-    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=2")
-    case = result.case("integrated")
-    assert (result.status != 0, case["fail_phase"]) == (True, "sanity"), result.output
-    # Open MPI may also find out, and end.
-    assert re.search("may be the cause: on node2: btl_tcp_if_include", case["fail_reason"]), case["fail_reason"]
 
 
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):
@@ -315,24 +293,10 @@ def test_a_job_that_waits_too_long_in_the_queue_says_so(on_cluster):
     assert "pending time" in case["fail_reason"], case["fail_reason"]
 
 
-#: The cluster's site file, with a time limit.
-LIMITED = """
-import runpy
-site_configuration = runpy.run_path({path!r})["site_configuration"]
-site_configuration["systems"][0]["partitions"][0]["time_limit"] = "0h1m0s"
-"""
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("whose", ["person", "site"])
-def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster, whose, tmp_path):
+def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster):
     # Forty rounds of ten seconds: the limit comes after five. One round is expected to take half a run's limit.
-    options = ["-S", "rounds=40", "-S", "lasts=5", "-S", "run_limit=60"]
-    if whose == "person":
-        options += ["-S", "time_limit=1m"]
-    else:
-        (tmp_path / "limited.py").write_text(LIMITED.format(path=str(REPOSITORY / "config" / "virtual_cluster.py")))
-        options += ["-C", str(tmp_path / "limited.py")]
+    options = ["-S", "rounds=40", "-S", "lasts=5", "-S", "run_limit=60", "-S", "time_limit=1m"]
     result = on_cluster("-n", "Planted%variant=generic", *options, checks=PLANTED)
     case = result.case("generic")
     assert (result.status, case["result"]) == (0, "pass"), result.output

@@ -151,13 +151,3 @@ def test_a_partition_that_is_down_is_named_with_its_state_and_the_other_is_run(p
         assert found.pop(f"StartUp {variant} second") == "fail", output
         assert f"FAILED: StartUp {variant}, 1 node(s): out of service: {said}" in output
     assert found == {}
-
-
-def test_with_a_node_that_is_down_what_fits_on_the_others_is_run(place):
-    slurm("scontrol", "update", "NodeName=node2", "State=DRAIN", "Reason=planted")
-    names = "^(StartUp%variant=bare|PingPong%variant=bare%num_nodes=2)"
-    status, output, left = night(place, "-n", names, "--timeout", "15")
-    assert (status, left["problems"]) == (2, []), output
-    assert results(place) == {"StartUp bare compute": "pass", "PingPong bare compute": "fail"}, output
-    said = "needs 2 node(s), and Slurm's partition compute has 1 of 2 in service: node2 drained (planted)"
-    assert f"FAILED: PingPong bare, 2 node(s): out of service: virtual-cluster:compute {said}" in output

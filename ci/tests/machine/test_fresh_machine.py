@@ -30,17 +30,13 @@ def left_behind():
     return [*Path("/var/tmp").glob("fresh-machine.*"), *mounted]
 
 
-@pytest.mark.parametrize("name", ["", "-x", "book;worm", "../etc", "Trixie"])
-def test_what_is_no_release_is_refused(name):
-    result = fresh_machine(name)
-    assert result.returncode in (1, 2)
-    assert "RELEASE" in result.stderr or f"'{name}' is not the code name of a Debian release" in result.stderr
-
-
-def test_help_says_how_it_is_called():
+def test_its_only_words_are_a_release_and_a_command():
     result = fresh_machine("--help")
-    assert result.returncode == 0
-    assert "ci/fresh-machine [--user] RELEASE [COMMAND...]" in result.stdout
+    assert result.returncode == 0 and "ci/fresh-machine [--user] RELEASE [COMMAND...]" in result.stdout
+    for name in ("", "-x", "book;worm", "../etc"):
+        result = fresh_machine(name)
+        assert result.returncode in (1, 2)
+        assert "RELEASE" in result.stderr or f"'{name}' is not the code name of a Debian release" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")

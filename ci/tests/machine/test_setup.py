@@ -81,15 +81,14 @@ def test_elsewhere_what_is_missing_is_said_in_one_line_and_ends_nothing(checkout
 
 
 @pytest.mark.parametrize("script", ["run", "nightly", "acceptance", "references", "report"])
-@pytest.mark.parametrize("word", ["--help", "-h"])
-def test_help_changes_nothing(checkout, script, word):
+def test_help_changes_nothing(checkout, script):
     (checkout / "ci" / "setup").write_text("#!/bin/sh\ntouch set-up\n")
-    result = run(checkout, script, word)
+    result = run(checkout, script, "--help")
     assert result.returncode == 0, result.stderr
     assert f"ci/{script}" in result.stdout
     # And with an environment the script's own is printed.
     environments.of_copy(checkout)
-    result = run(checkout, script, word)
+    result = run(checkout, script, "--help")
     assert result.returncode == 0 and result.stdout.startswith(f"usage: ci/{script} ")
     assert not (checkout / "set-up").exists()
 
@@ -184,13 +183,18 @@ def test_an_environment_that_is_wanted_again_is_not_made_again(checkout):
     assert make(checkout) == []
     assert (checkout / ".venv").resolve() == first
     assert not (first / "replaced").exists()
-
-
-def test_what_is_no_dependency_makes_no_other_environment(checkout):
-    make(checkout)
+    # Nor where something else changed than what it depends on.
     path = checkout / "pyproject.toml"
     path.write_text(path.read_text().replace("line-length = 120", "line-length = 100"))
     assert make(checkout) == []
+    # Another lock is another one.
+    with (checkout / "ci" / "requirements-night.txt").open("a") as lock:
+        lock.write("# a newer one\n")
+    assert len(make(checkout)) == 1
+    # One with the tools of the tests serves a session too.
+    assert len(make(checkout, before="with_tests=yes")) == 1
+    tests = (checkout / ".venv").resolve()
+    assert make(checkout) == [] and (checkout / ".venv").resolve() == tests
 
 
 def test_one_that_was_interrupted_is_made_again_and_the_old_one_stays_until_then(checkout):
@@ -225,13 +229,6 @@ def stated(tmp_path, text, *more):
     return subprocess.run([*program, str(tmp_path / "own"), *more], capture_output=True, text=True)
 
 
-def test_the_packages_of_our_checks_are_those_that_they_state():
-    found = machine.packages([REPOSITORY / "checks"])
-    assert {"hpcc", "gromacs", "openfoam", "mpich", "maven", "iozone3"} < set(found)
-    # Of C++ headers.
-    assert {"libplb-dev", "libtrilinos-muelu-dev"} < set(found)
-
-
 def test_packages_are_read_without_running_the_file(tmp_path):
     text = "import no_such_module\n\nclass LAMMPS(Base):\n    debian = ['lammps', 'lammps-data']\n"
     text += "    headers = {'a.h': 'liba-dev'}\n\nclass Other(LAMMPS):\n    debian = ['lammps']\n"
@@ -242,18 +239,8 @@ def test_packages_are_read_without_running_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "class A:\n    debian = NAMES\n",
-            ':2: debian is read without running the file: write a list of names, as in ["gr',
-        ),
-        (
-            "class A:\n    debian = 'gromacs'\n",
-            ":2: debian is read without running the file: write a list of names, as in",
-        ),
-        (
-            "class A:\n    headers = {1: f()}\n",
-            ":2: headers is read without running the file: write",
-        ),
+        ("class A:\n    debian = NAMES\n", ":2: debian is read without running the file: write a list of names, as in"),
+        ("class A:\n    headers = {1: f()}\n", ":2: headers is read without running the file: write"),
         ("class A\n", ": Python 3."),
     ],
 )
@@ -266,26 +253,12 @@ def test_packages_that_cannot_be_read_are_named(tmp_path, text, said):
 
 def test_no_list_of_applications_is_left_in_the_scripts():
     packages = machine.packages([REPOSITORY / "checks"])
+    # Those that our checks state, and those of C++ headers.
+    assert {"hpcc", "gromacs", "openfoam", "mpich", "maven", "iozone3", "libplb-dev"} < set(packages)
     for path in [*REPOSITORY.glob("ci/*"), *REPOSITORY.glob("ci/virtual_cluster/*")]:
         if path.is_file():
             words = path.read_text().split()
             assert not {"gromacs", "quantum-espresso", "libplb-dev"} & set(words) & set(packages), path
-
-
-def test_one_with_the_tools_of_the_tests_serves_a_session_too(checkout):
-    assert len(make(checkout)) == 1
-    night = (checkout / ".venv").resolve()
-    assert len(make(checkout, before="with_tests=yes")) == 1
-    tests = (checkout / ".venv").resolve()
-    assert tests != night
-    assert make(checkout) == [] and (checkout / ".venv").resolve() == tests
-
-
-def test_another_lock_is_another_environment(checkout):
-    make(checkout)
-    with (checkout / "ci" / "requirements-night.txt").open("a") as lock:
-        lock.write("# a newer one\n")
-    assert len(make(checkout)) == 1
 
 
 def test_environments_that_lie_elsewhere_outlive_a_checkout(checkout, tmp_path):

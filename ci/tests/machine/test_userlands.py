@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 
-import emulated
 import pytest
 from conftest import REPOSITORY
 
 SCRIPT = REPOSITORY / "ci" / "virtual_cluster" / "userlands.sh"
-LACKS = "no Debian for ppc64el: the package mirror has it not, or not whole: E: Couldn't download x. See /log"
 
 
 @pytest.mark.parametrize(
@@ -37,39 +34,3 @@ def test_programs_that_debian_lacks_there_are_said_and_done_without():
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "dpkg\napt\n"
     assert done.stderr == "no package no-such-program here: checks that need it are skipped\n"
-
-
-def comes_up(monkeypatch, *errors):
-    """Let the cluster come up after so many errors, and return the words of each try."""
-    tries, errors = [], list(errors)
-
-    @contextlib.contextmanager
-    def up(*words):
-        tries.append(words)
-        if errors:
-            raise AssertionError(errors.pop(0))
-        yield
-
-    monkeypatch.setattr(emulated, "up", up)
-    return tries
-
-
-def test_nodes_that_cannot_be_had_are_done_without(monkeypatch):
-    tries = comes_up(monkeypatch, f"('up',): {LACKS}")
-    with emulated.up_where_possible("--small") as lacking:
-        assert list(lacking) == ["power"]
-        assert lacking["power"].startswith("no Debian for ppc64el: the package mirror has it not, ")
-    assert tries == [("--arm", "1", "--power", "1", "--small"), ("--arm", "1", "--small")]
-
-
-def test_where_none_can_be_had_that_is_the_reason_of_a_skip(monkeypatch):
-    comes_up(monkeypatch, LACKS, LACKS.replace("ppc64el", "arm64"))
-    why = "no Debian for ppc64el.*; no Debian for arm64"
-    with pytest.raises(pytest.skip.Exception, match=why), emulated.up_where_possible():
-        pass
-
-
-def test_other_trouble_is_a_failure(monkeypatch):
-    comes_up(monkeypatch, "no Debian for ppc64el: E: Unable to locate package hpcc. See /log")
-    with pytest.raises(AssertionError, match="Unable to locate"), emulated.up_where_possible():
-        pass

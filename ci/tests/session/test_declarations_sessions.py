@@ -49,10 +49,6 @@ def loaded(session, tmp_path):
             'metric = [Metric("rate", r"^rate (.+)", "x")]',
             "sets 'metric', which nothing reads: did you mean 'metrics'?",
         ),
-        (
-            f'{METRICS}\n    answer = [Answer("sum", "^sum (.+)")]',
-            "sets 'answer', which nothing reads: did you mean 'a",
-        ),
         (f"{METRICS}\n    tolerence = 20.0", "sets 'tolerence', which nothing reads: did you mean 'tolerance'?"),
         # ReFrame's own.
         (f'{METRICS}\n    env_var = {{"A": "1"}}', "sets 'env_var', which nothing reads: did you mean 'env_vars'?"),
@@ -74,20 +70,13 @@ def test_a_container_without_an_image_stops_the_session(session, tmp_path):
     assert "melt.py: Melt has no recipe: state the definition file of its image" in result.output
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        METRICS,
-        "smoke_test = True",
-        HOOK.format(does='self.metrics = [Metric("rate", r"^rate (.+)", "x")]'),
-    ],
-)
+@pytest.mark.parametrize("facts", ["smoke_test = True", HOOK.format(does=f"self.{METRICS}")])
 def test_a_check_that_compares_something_or_says_that_it_does_not_is_loaded(loaded, facts):
     result = loaded(facts)
     assert [case["result"] for case in result.cases] == ["pass"], result.output
 
 
-@pytest.mark.parametrize("facts", ["", "metrics = []", HOOK.format(does="self.metrics = []")])
+@pytest.mark.parametrize("facts", ["", HOOK.format(does="self.metrics = []")])
 def test_a_check_that_states_no_metrics_fails(loaded, facts):
     result = loaded(facts)
     (case,) = result.cases

@@ -28,9 +28,6 @@ CASES = {
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
 }
 
-#: Case whose ranks are to fill the hardware threads.
-FILLED = {"hardware-threads": ("chpce", "openpower", "HPCC%variant=bare%num_nodes=2%image_release=fitting%ranks=0")}
-
 #: Case whose image is built on a node, because that is of another architecture.
 BUILT = "power"
 
@@ -38,20 +35,6 @@ BUILT = "power"
 @pytest.mark.parametrize("name", CASES)
 def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
     compare(name, job_of(dry_run(name, anywhere, session, "rfm_job.sh")), tmp_path)
-
-
-def test_a_job_that_fills_the_hardware_threads_is_what_it_was(anywhere, session, tmp_path):
-    """CHPCE's POWER8: 16 cores with eight hardware threads each."""
-    script = dry_run("hardware-threads", anywhere, session, "rfm_job.sh", "-S", "hardware_threads=yes")
-    compare("hardware-threads", job_of(script), tmp_path)
-
-
-def test_of_a_partition_without_hardware_threads_it_is_a_skip(session, site):
-    processor = {"arch": "zen3", "num_cpus": 4, "num_cpus_per_core": 1, "num_cpus_per_socket": 4, "num_sockets": 1}
-    settings = site(scheduler="slurm", launcher="srun", processor=processor)
-    case = "^HPL%variant=bare%num_nodes=1%size=1280$"
-    result = session("--dry-run", "-S", "hardware_threads=yes", "-C", settings, "-n", case, checks=file_of("HPL"))
-    assert "has one hardware thread a core" in result.cases[0]["skip_reason"], result.output
 
 
 @pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
@@ -65,7 +48,7 @@ def dry_run(name, anywhere, session, script, *options):
 
     :param options: further ones of the session.
     """
-    site, partition, case = {**CASES, **FILLED}[name]
+    site, partition, case = CASES[name]
     path = REPOSITORY / "config" / f"{site}.py"
     arguments = ("-C", str(path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
     result = session("--dry-run", "-S", "full=yes", *options, *arguments, checks=file_of(case), **anywhere)

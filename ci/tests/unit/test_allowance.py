@@ -71,11 +71,9 @@ def test_a_run_is_estimated_on_its_layout():
     assert run.seconds == pytest.approx(1 + 2.4 + 1)
     whole = Run.of(replace(GROWING, bytes_per_node=3e9), 0, layout, limit=300)
     assert whole.memory == pytest.approx(3e9 + 12 * 50e6)
-
-
-def test_where_nobody_knows_a_part_of_the_limit_is_expected():
-    run = Run.of(None, None, Layout(1, 1, 1), limit=400)
-    assert (run.unit, run.seconds) == ("", 100)
+    # Where nobody knows, a part of the limit is expected.
+    unknown = Run.of(None, None, Layout(1, 1, 1), limit=400)
+    assert (unknown.unit, unknown.seconds) == ("", 100)
 
 
 def test_a_job_may_take_its_rounds_and_what_fails_before_it_is_given_up():
@@ -130,15 +128,12 @@ def test_a_run_that_needs_more_memory_than_a_node_has_is_not_begun(sides):
     ("exclusive", "there", "needed", "size"),
     [
         (True, 96 << 30, 3 << 30, {"size": "98304M"}),
-        (True, 96 << 30, 0, {"size": "98304M"}),
         (False, 96 << 30, 3 << 30, {"size": "6144M"}),
-        (False, 96 << 30, 60 << 30, {"size": "98304M"}),
         (False, 96 << 30, 1, {"size": f"{LEAST_MEMORY >> 20}M"}),
         (False, 1 << 30, 1, {"size": "1024M"}),
         # What takes an input of the document's own, nobody knows.
         (False, 96 << 30, 0, {"size": "98304M"}),
         (True, None, 3 << 30, {"size": "6144M"}),
-        (False, None, 3 << 30, {"size": "6144M"}),
         (True, None, 0, {}),
     ],
 )
@@ -175,14 +170,16 @@ def test_the_estimate_has_a_line_for_each_application_and_one_for_all():
     assert total == "3 job(s): about 2.5 node-hours, at most 25"
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "checks").glob("*.py")), ids=lambda path: path.stem)
-def test_every_check_says_how_its_input_grows(path):
-    module = importlib.import_module(path.stem)
-    # What ReFrame runs, without the bases that checks of a file have in common.
-    own = list(module._rfm_test_registry._tests)
-    assert own
+def test_every_check_says_how_its_input_grows():
+    checks = [
+        check
+        for path in (REPOSITORY / "checks").glob("*.py")
+        # What ReFrame runs, without the bases that checks of a file have in common.
+        for check in importlib.import_module(path.stem)._rfm_test_registry._tests
+    ]
+    assert len(checks) > 20
     # Of a site's own program and input only the site knows.
-    assert [check for check in own if (check.work is None) != check.site_provides_input] == []
+    assert [check for check in checks if (check.work is None) != check.site_provides_input] == []
 
 
 def test_together_run_only_cases_that_cannot_exceed_what_is_left():

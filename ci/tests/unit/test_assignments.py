@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from containercheck import ContainerCheck, reframe_internals
-from containercheck.application import command_line
+from containercheck.application import requests
 from containercheck.application.requests import UnknownVariable, require_known
 from gromacs import GROMACS
 from hpcc import HPCC
@@ -24,11 +26,19 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("word", "said"), WRONG)
-@pytest.mark.parametrize("option", [["-S", "{}"], ["-S{}"], ["--setvar={}"], ["--setvar", "{}"], ["-rS", "{}"]])
-def test_what_does_not_exist_is_named_with_the_nearest_name(option, word, said):
+def test_what_does_not_exist_is_named_with_the_nearest_name(word, said):
     with pytest.raises(UnknownVariable) as error:
-        require_known(GROMACS, ["-c", "checks", "-n", "HPCC", *(argument.format(word) for argument in option), "-r"])
+        require_known(GROMACS, ["-c", "checks", "-n", "HPCC", "-S", word, "-r"])
     assert f"-S {word}: {said}" in str(error.value)
+
+
+@pytest.mark.parametrize("option", [["-Sx=1"], ["--setvar=x=1"], ["--setvar", "x=1"], ["-rS", "x=1"]])
+def test_a_setting_is_read_as_reframe_reads_it(option, monkeypatch):
+    assert requests.assignments(["-c", "checks", *option, "-l"]) == ["x=1"]
+    # Those of a mode count too.
+    options = {"modes/@short/options": ["-n 'HPL IMB'", "--setvar=full=yes"]}
+    monkeypatch.setattr(requests, "runtime", lambda: SimpleNamespace(get_option=options.get))
+    assert requests.assignments(["--mode=short", *option]) == ["full=yes", "x=1"]
 
 
 @pytest.mark.parametrize(
@@ -48,15 +58,12 @@ def test_what_does_not_exist_is_named_with_the_nearest_name(option, word, said):
 )
 def test_what_exists_may_be_set(word):
     assert require_known(GROMACS, ["-S", word]) is None
-
-
-def test_a_mistake_in_another_checks_name_is_that_checks():
+    # A mistake in another check's name is that check's.
     require_known(HPCC, ["-S", "GROMACS.second=10"])
-    assert issubclass(HPCC, ContainerCheck)
 
 
 def test_reframe_has_the_private_attributes_that_the_checks_use():
     assert callable(RegressionTest._setup_build_job)
     assert reframe_internals.is_test(GROMACS) and not reframe_internals.is_test(ContainerCheck)
-    assert {"GROMACS", "ContainerCheck"} <= command_line.loaded_classes().keys()
+    assert {"GROMACS", "ContainerCheck"} <= requests.loaded_classes().keys()
     assert ("env_vars", None) not in ContainerCheck.loggable_attrs() and len(ContainerCheck.loggable_attrs()) > 20

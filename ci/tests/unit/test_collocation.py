@@ -35,15 +35,12 @@ def script(side):
     return commands.side_commands(side, SITE, Layout(1, 3, 1), "/stage").script.splitlines()
 
 
-def test_programs_follow_each_other_on_the_cores():
+def test_programs_of_a_use_case_follow_each_other_on_the_cores_and_have_to_fit():
     programs = side_by_side(FIVE)
     assert [program.first_core for program in programs] == [0, 6, 24, 28, 38]
     assert sum(program.cores for program in programs) == 48
     with pytest.raises(ValueError, match="'whole'"):
         Neighbour("whole", 1, 1, 0)
-
-
-def test_a_use_case_that_does_not_fit_has_no_programs():
     assert mixes("two", 5) == [(2, 1), (2, 1)]
     assert mixes("two", 1) == mixes("five", 47) == mixes("2 of 8x3", 47) == []
     assert mixes("five", 48) == [*FIVE] and mixes("2 of 8x3", 48) == [(8, 3), (8, 3)]
@@ -67,28 +64,26 @@ def test_a_container_is_bound_from_outside_and_may_have_a_directory_of_its_own()
     assert " -B/stage/shm/program1:/dev/shm {{changes}} {{image}} {{prefix}} env OMP_NUM_THREADS=1 " in first
 
 
-@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "SLURM_LOCALID"])
-def test_a_rank_is_bound_to_its_cores(tmp_path, monkeypatch, variable):
+def bound(tmp_path, monkeypatch, *words, **variables):
+    """Run a command as a rank on the first processor that it may use."""
     monkeypatch.chdir(tmp_path)
     processor = min(os.sched_getaffinity(0))
     neighbours.write_cores(4, [[processor]] * 4)
-    environment = {"PATH": os.environ["PATH"], variable: "1"}
-    ask = ["sh", contract.BIND, "0", "2", "sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
-    done = subprocess.run(ask, env=environment, capture_output=True, text=True)
+    command = ["sh", contract.BIND, "0", "2", *words]
+    environment = {"PATH": os.environ["PATH"], **variables}
+    return processor, subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "SLURM_LOCALID"])
+def test_a_rank_is_bound_to_its_cores(tmp_path, monkeypatch, variable):
+    words = ("sh", "-c", "grep Cpus_allowed_list /proc/self/status")
+    processor, done = bound(tmp_path, monkeypatch, *words, **{variable: "1"})
     assert done.stdout.split() == ["Cpus_allowed_list:", str(processor)], done.stderr
 
 
-def test_a_launcher_that_numbers_no_ranks_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    neighbours.write_cores(1, [[0]])
-    done = subprocess.run(
-        ["sh", contract.BIND, "0", "1", "true"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True
-    )
+def test_a_launcher_that_numbers_no_ranks_and_too_few_cores_are_errors(tmp_path, monkeypatch):
+    _, done = bound(tmp_path, monkeypatch, "true")
     assert (done.returncode, done.stderr) == (1, "error: the launcher does not tell ranks their number on the node\n")
-
-
-def test_too_few_cores_are_an_error(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     with pytest.raises(NeighboursError, match=r"2 core\(s\) of the 3 needed"):
         neighbours.write_cores(3, [[0, 2], [1, 3]])
 
@@ -119,9 +114,7 @@ def test_the_report_has_seconds_of_each_and_of_the_whole_and_the_idle_time(capsy
     others = [program._replace(output="done\n") for program in (first, second)]
     assert neighbours.report(others) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["idle unknown", "busiest unknown"]
-
-
-def test_a_library_that_was_not_loaded_is_a_failure(capsys):
+    # A library that was not loaded is a failure.
     line = "ERROR: ld.so: object './dlb/libdlb_mpi.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
     assert neighbours.report([Ended("one", 1, 1, 0.0, 1.0, 0, line)]) == 1
     assert capsys.readouterr().err == f"one: {line}"
@@ -180,10 +173,8 @@ def test_a_metric_of_one_side_is_read_there_only_and_compared_with_nothing(tmp_p
     assert evaluation.final_problems() == []
     assert evaluation.values()["report"] == {"talp": [0.67]}
     assert list(evaluation.pairs) == [("talp", "rate")]
-
-
-def test_a_metric_of_one_side_that_is_not_there_is_a_failure(tmp_path):
-    (problem,) = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\n"}).final_problems()
+    (tmp_path / "again").mkdir()
+    (problem,) = evaluated(tmp_path / "again", {"baseline": "rate 2\n", "talp": "rate 1\n"}).final_problems()
     assert "metric report not found" in problem
 
 

@@ -36,8 +36,8 @@ HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, 
         (["--dry-run"], None, "20 20 --dry-run"),
         ([], [HERE], "0.5 none -r"),
         ([], [replace(HERE, scheduler="slurm")], "none none -r"),
-        # The jobs that ask nodes what they have are not shown.
-        (["-c", "inventory_check.py"], None, "none none -r"),
+        # What is not shown.
+        (["-c", "check.py"], None, "none none -r"),
     ],
 )
 def test_reframe_runs_unless_it_is_asked_for_a_dry_run_and_polls_as_often_as_needed(

@@ -127,7 +127,6 @@ def with_container(side, **facts):
         ),
         ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject was image.sif, and is "),
         ({"layout": Layout(1, 4, 1)}, "ranks on a node were 2, and are 4"),
-        ({"layout": Layout(1, 2, 1, hardware_threads=True)}, "hardware threads in use were none, and are all"),
         ({"work": {**WORK, "amount": 4.0}}, "amount was 2.0, and is 4.0"),
         ({"subject": "mpirun other"}, "the command of subject is another one"),
         # A stage directory of its own is what a later pass has.

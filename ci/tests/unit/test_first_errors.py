@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.command import parsers
 from containercheck.job.build import cache
-from containercheck.session import inventories, preconditions
+from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
 from containercheck.site import hosts, waiting
@@ -104,29 +103,6 @@ def test_each_command_that_measures_asks_for_a_site_file(command, status, tmp_pa
 # Directories
 
 
-@pytest.mark.parametrize(
-    ("kind", "user", "said"),
-    [
-        ("nfs4", 0, "it is on NFS, where root has no rights; run this as an ordinary user"),
-        ("nfs4", 1000, "give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"),
-        ("ext4", 0, "give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"),
-    ],
-)
-def test_a_directory_that_cannot_be_written(kind, user, said, monkeypatch, tmp_path):
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(
-        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-        f"36 22 0:40 / /home rw,relatime shared:2 - {kind} server:/home rw,vers=4.2\n"
-        "37 22 0:41 / /with\\040blank rw - tmpfs tmpfs rw\n"
-    )
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    refused = OSError(errno.EACCES, "Permission denied")
-    text = preconditions.cannot_write(Path("/home/u/stage"), refused, mounts)
-    assert text.startswith("cannot write into /home/u/stage: Permission denied")
-    assert text.endswith(said)
-    assert preconditions.file_system(Path("/with blank/x"), mounts) == "tmpfs"
-
-
 def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"cannot write into \S+/file/stage: Not a directory; give the session places"):
@@ -149,14 +125,6 @@ def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
         f"no image: the nodes do not see {tmp_path}: set the stage directory to one that they share with this host, "
         "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
     )
-
-
-def test_doctor_says_that_nodes_do_not_see_the_stage_directory(tmp_path):
-    case = {"result": "fail", "stagedir": str(tmp_path), "jobid": "7", "fail_reason": "sanity error: no such file"}
-    answer = inventories._answer("volta:compute", [case], tmp_path)
-    assert answer.problem.startswith(f"the nodes do not see {tmp_path}: set the stage directory")
-    (tmp_path / "rfm_job.err").write_text("")
-    assert inventories._answer("volta:compute", [case], tmp_path).problem == "sanity error: no such file"
 
 
 def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):

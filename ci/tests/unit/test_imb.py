@@ -1,50 +1,21 @@
-"""IMB: its output, and the MPI that is put under it."""
+"""IMB: its steps, and the MPI that is put under it."""
 
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
-import made
 import pytest
 from containercheck.job import contract, host_mpi
-from containercheck.report.page import over_axis
-from containercheck.results.cases import collect
 from containercheck.site import hosts
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, host
-from imb import ALL_SIZES, IMB
-from saved import metrics, problems
+from imb import IMB
 
 REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
-
-
-def test_the_metrics_of_a_run():
-    found = metrics(IMB, "imb/passing", ranks=2)
-    assert set(found) == {metric.name for metric in IMB.metrics}
-    assert found["allreduce_8B"] == pytest.approx(0.57)
-    assert found["latency_8B"] == pytest.approx(0.16)
-    assert found["bandwidth_peak"] >= max(found[name] for name in found if name.startswith("bandwidth_"))
-
-
-def test_all_sizes_are_metrics_of_messages_and_of_reductions_and_each_is_a_curve():
-    """Saved from a run of the full axes: of PingPong and Allreduce, a table each with the same first column."""
-    check = SimpleNamespace(sizes="all", metrics=IMB.metrics, answers=IMB.answers, rank_count=IMB.rank_count)
-    inspect.unwrap(IMB.measure_all_sizes)(check)
-    found = metrics(check, "imb/all_sizes", ranks=2)
-    assert set(found) == {metric.name for metric in check.metrics}
-    assert {f"allreduce_{size}B" for size in ALL_SIZES if size >= 4} <= set(found)
-    assert (found["allreduce_8B"], found["latency_8B"]) == (5.65, 120.55)
-    assert found["allreduce_4194304B"] == 31755.53
-    rows = [made.row(name) for name in found]
-    charts = over_axis.over_axes("IMB", collect([{"runs": [{"testcases": [made.case(rows=rows)]}]}]))
-    titles = [chart.title for chart in charts]
-    assert titles == [f"IMB: {name} over the size of a message" for name in ("latency", "bandwidth", "allreduce")]
 
 
 def test_a_reduction_of_all_sizes_is_measured_on_the_full_axes_only():
@@ -53,11 +24,6 @@ def test_a_reduction_of_all_sizes_is_measured_on_the_full_axes_only():
         check.program = "IMB-MPI1"
         inspect.unwrap(IMB.choose_ranks_and_trials)(check)
         assert [("-msglog 3:3" in step.command) for step in check.steps] == [False, limited]
-
-
-def test_singletons_are_told():
-    """Open MPI's launcher starts programs of MPICH's ABI as so many jobs of one rank."""
-    assert any("1 ranks instead of 2" in problem for problem in problems(IMB, "imb/failing", ranks=2))
 
 
 @pytest.fixture
@@ -78,16 +44,18 @@ def test_a_host_with_another_abi_only_is_a_reason_to_skip(libraries, monkeypatch
     assert re.match(r"error: no software: .* needs libmpi.so.12 \(MPICH\), .* has libmpi.so.40\. Install mpich", said)
 
 
-def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries):
-    (libraries / "libmpich.so.12").touch()
-    (libraries / "libmpi.so.40").touch()
-    with pytest.raises(host_mpi.HostMpiError, match="another ABI"):
-        host_mpi.lend("mpich", str(libraries / "libmpi.so.40"))
-
-
-def test_a_library_that_the_site_names_and_does_not_have_is_a_clear_error(libraries):
-    with pytest.raises(host_mpi.HostMpiError, match=r"no /nowhere/libmpi.so.12 on .*: the site's extras, host_mpich"):
-        host_mpi.lend("mpich", "/nowhere/libmpi.so.12")
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [
+        ("libmpi.so.40", "another ABI"),
+        ("/nowhere/libmpi.so.12", r"no /nowhere/libmpi.so.12 on .*: the site's extras, host_mpich"),
+    ],
+)
+def test_a_library_that_the_site_names_wrongly_is_a_clear_error(libraries, library, said):
+    for name in ("libmpich.so.12", "libmpi.so.40"):
+        (libraries / name).touch()
+    with pytest.raises(host_mpi.HostMpiError, match=said):
+        host_mpi.lend("mpich", str(libraries / library))
 
 
 @pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_91.so.12"])
@@ -99,10 +67,11 @@ def test_relatives_take_each_others_place(libraries, name):
 
 
 @pytest.mark.parametrize(
-    ("names", "reason"), [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")]
+    ("library", "reason"),
+    [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")],
 )
-def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, reason):
-    answer = hosts.Answer(f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n")
+def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, library, reason):
+    answer = hosts.Answer({"mpi": [{"library": library}]})
     monkeypatch.setattr(hosts, "ask", lambda partition: answer)
     wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
     if reason:
@@ -115,12 +84,3 @@ def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, rea
         host.provide_program(wanted, REMOTE)
     answer = hosts.Answer(error=hosts.UnknownError("its job failed"))
     host.provide_program(wanted, REMOTE)
-
-
-def test_a_node_tells_what_its_loader_finds(tmp_path):
-    for name in ("libmpi_cray.so.12", "libmpi_cray.so", "libmpich_of_nobody.txt"):
-        (tmp_path / name).touch()
-    environment = {**os.environ, "LD_LIBRARY_PATH": f"{tmp_path}:/nowhere"}
-    said = subprocess.run(["bash", "-c", hosts.OF_MPI], env=environment, capture_output=True, text=True)
-    assert "libmpi_cray.so.12" in said.stdout.split()
-    assert said.stderr == ""

@@ -30,7 +30,8 @@ def nodes_say(monkeypatch):
     """Let the nodes of any partition give this answer, and this machine another."""
 
     def say(text="", problem=""):
-        answer = hosts.Answer(text, hosts.UnknownError(problem) if problem else None)
+        error = hosts.UnknownError(problem) if problem else None
+        answer = hosts.Answer({} if error else {"host": {"libc": text}}, error)
         monkeypatch.setattr(hosts, "ask", lambda partition: answer)
         monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
 
@@ -42,14 +43,14 @@ FAILED, WAITED = hosts.Answer(error=hosts.UnknownError("its job failed")), hosts
 
 @pytest.mark.parametrize(
     ("answers", "asked"),
-    [([FAILED, hosts.Answer("glibc 2.36\n")], 2), ([hosts.Answer(), FAILED], 2), ([WAITED], 1)],
+    [([FAILED, hosts.Answer({"host": {"libc": "glibc 2.36"}})], 2), ([FAILED, FAILED], 2), ([WAITED], 1)],
 )
 def test_a_node_that_does_not_answer_is_asked_again_and_is_an_error(monkeypatch, answers, asked):
     left = [*answers]
-    monkeypatch.setattr(hosts, "_ask_once", lambda partition: left.pop(0))
+    monkeypatch.setattr(hosts, "ask_all", lambda names: {names[0]: left.pop(0)})
     hosts.ask.cache_clear()
     for _ in range(2):
-        if answers[-1].output:
+        if answers[-1].facts:
             assert release_of(REMOTE) == "bookworm"
         else:
             # Not Unavailable, which is a skip.
@@ -78,10 +79,18 @@ def test_the_oldest_that_is_not_older_than_the_host(libc, expected):
     assert hosts.release_for(libc) == expected
 
 
-def test_the_nodes_are_asked_and_this_machine_where_jobs_run_here(nodes_say):
-    nodes_say("some banner of the site\nglibc 2.36\n")
+def test_the_nodes_are_asked_and_not_this_machine(nodes_say):
+    nodes_say("glibc 2.36")
     assert release_of(REMOTE) == "bookworm"
+    nodes_say("glibc 2.41")
+    assert release_of(REMOTE) == "trixie"
+
+
+def test_where_jobs_run_here_this_machine_answers(nodes_say, monkeypatch):
+    nodes_say("glibc 2.36")
     assert release_of(HERE) == "trixie"
+    monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.36")
+    assert release_of(HERE) == "bookworm"
 
 
 def test_the_person_and_the_site_choose_another(nodes_say):
@@ -101,7 +110,7 @@ def test_a_release_that_there_is_not_is_an_error_with_those_that_there_are():
     ("text", "problem", "said"),
     [
         ("", "its job failed: no sbatch", r"not known \(its job failed: no sbatch\): name the images' release"),
-        ("musl libc", "", r"\(getconf GNU_LIBC_VERSION printed musl libc\).* in the site's extras, release"),
+        ("", "", r"\(its C library is not GNU\).* in the site's extras, release"),
     ],
 )
 def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, text, problem, said):

@@ -83,9 +83,6 @@ def test_an_address_with_a_secret_is_refused_on_the_command_line(asked, status, 
     with pytest.raises(SystemExit) as caught:
         asked(["-S", word])
     assert caught.value.code == status and "put it into the site's file" in capsys.readouterr().err
-
-
-def test_other_addresses_are_accepted_on_the_command_line():
     words = ["-S", "a=https://host/a?download=1#sha256=0", "-S", "b=docker://alpine@sha256:0", "-n", "HPCC@here"]
     parsers.refuse_secrets(argparse.ArgumentParser(), words)
 

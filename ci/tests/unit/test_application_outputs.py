@@ -1,0 +1,460 @@
+"""What applications printed, saved below ``ci/tests/outputs``, read through each check's own metrics and answers.
+
+To add an application, save the output of a good run and of a bad one, and add a row to each table.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import made
+import pytest
+from amber import MDOUT, Amber
+from amber_output import made as made_mdout
+from btmz import BTMZ
+from conftest import facts_of, run_of
+from containercheck.application import references
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.reading import UnreadableError, read_answer, read_metric
+from containercheck.job.verdict import builds
+from containercheck.report.page import over_axis
+from containercheck.results.cases import collect
+from containercheck.verdict import known_spreads
+from db12 import DB12
+from dgemm import DGEMM
+from espresso import QuantumEspresso
+from espresso_dlb import QuantumEspressoDLB
+from gromacs import GROMACS
+from gromacs_threads import GROMACSHybrid
+from hpcc import HPCC
+from hpcg import HPCG
+from hpl import HPL
+from imagefiles import ImageFiles
+from imagetransfer import SIZES, STEPS, ImageTransfer
+from imb import ALL_SIZES, IMB
+from iozone import MODES, IOzone, report
+from muelu import MueLu
+from openfoam import OpenFOAM
+from palabos import Palabos
+from pingpong import CLASSES, PingPong, dispersion
+from ramp import RAMP
+from saved import OUTPUTS, build, changed, metrics, problems, why
+from semanticspaces import SemanticSpaces
+from startup import StartUp
+from tensorflow_cnn import TensorFlow, TensorFlowCNN
+from wordcount import WordCount
+from wrf import WRF
+
+
+def iozone(mode):
+    """Return what IOzone reports in a mode."""
+    return Namespace(metrics=[report(title) for title in MODES[mode][1]], answers=IOzone.answers, rank_count=None)
+
+
+#: Good runs: check, output, ranks, and metrics. A run has these, or these and the check's others.
+GOOD = [
+    (HPCC, "hpcc/passing", 2, {"HPL": 0.021033, "SingleSTREAM_Triad": 37.4434, "RandomRingLatency": 0.411766}),
+    # The median of its solutions.
+    (HPL, "hpl/passing", 2, {"HPL": 20.245}),
+    (DB12, "db12/passing", 1, {}),
+    (DGEMM, "dgemm/passing", 1, {}),
+    (BTMZ, "btmz/passing", 2, {"seconds": 9.46, "rate": 1517.71, "communication": (41.98 + 46.70) / 2}),
+    (
+        OpenFOAM,
+        "openfoam/passing",
+        2,
+        {"seconds_mesh": 6.655, "seconds_decompose": 0.156, "seconds_solve": 1.163, "solver": 0.62},
+    ),
+    (Palabos, "palabos/passing", 2, {}),
+    (MueLu, "muelu/passing", 2, {}),
+    (SemanticSpaces, "semanticspaces/passing", 1, {}),
+    (HPCG, "hpcg/passing", 2, {}),
+    (GROMACS, "gromacs/passing", 2, {"rate": 5.534}),
+    (QuantumEspresso, "espresso/passing", 2, {"PWSCF": 1.36, "fftw": 0.36}),
+    (WRF, "wrf/passing", 2, {}),
+    (IMB, "imb/passing", 2, {"allreduce_8B": 0.57, "latency_8B": 0.16}),
+    (TensorFlowCNN, "tensorflow_cnn/passing", 1, {"images_per_second": (2.531 + 4.338 + 4.881) / 3}),
+    (
+        RAMP,
+        "ramp/passing",
+        1,
+        {"outside": 19.34, "outside_ratio": 19.34, "compute": 27.607, "memory": 655.3, "io": 55.9},
+    ),
+    # Two nodes with two ranks each, all in one socket of the node.
+    (
+        PingPong,
+        "pingpong/passing",
+        4,
+        {
+            "latency_within_socket": 6.5674,
+            "latency_between_nodes": 30.2695,
+            "bandwidth_within_socket": 5498.52,
+            "bandwidth_between_nodes": 642.552,
+        },
+    ),
+    (WordCount, "wordcount/passing", 2, {"seconds_compute": 11.4956, "efficiency": 90.58, "memory": 55.5}),
+    (StartUp, "startup/passing", 1, {"start": 0.004339, "start_several": 0.009425, "memory_several": 0.732}),
+    (ImageFiles, "imagefiles/passing", 1, {"stat_cold": 0.116453, "stat_warm": 0.083415, "helpers_warm": 0.3}),
+    (iozone("random_strided"), "iozone/passing", 1, {"writer": 1321823, "stride_read": 1771237}),
+    # Its reports are mixed up, and are read from the table.
+    (iozone("positioned"), "iozone/positioned", 1, {"pwrite": 3656565, "pread": 1604772, "re-pread": 1942616}),
+    *((iozone(mode), f"iozone/{mode}", 1, {}) for mode in MODES if mode not in ("random_strided", "positioned")),
+]
+#: Answers of good runs.
+ANSWERS = [
+    # Ten norms, the largest of them 55626 and 45286.
+    (BTMZ, "btmz/passing", {"verification": "SUCCESSFUL", "threads": 2, "norms": pytest.approx(137183.0, rel=0.2)}),
+    (OpenFOAM, "openfoam/passing", {"cells": 7990, "iterations": 50, "drag_coefficient": pytest.approx(0.512896)}),
+    # A fluid that flows at 0.05 everywhere has half the square of that.
+    (
+        Palabos,
+        "palabos/passing",
+        {"sites": 2 * 64**3, "steps": 60, "energy": pytest.approx(0.5 * 0.05**2, rel=0.1)},
+    ),
+    (MueLu, "muelu/passing", {"unknowns": 80**3, "convergence": "reached"}),
+    (HPCG, "hpcg/passing", {"result": "VALID", "unknowns": 2 * 32**3}),
+    (QuantumEspresso, "espresso/passing", {"total_energy": pytest.approx(-12.42610614, abs=1e-6)}),
+    # Of 39 minutes: it prints the means before a step.
+    (WRF, "wrf/passing", {"success": "WRF", "minutes": 39}),
+]
+#: Builds as good runs state them; "" for any text.
+BUILDS = [
+    (BTMZ, "btmz/passing", "3.3.1"),
+    (HPCG, "hpcg/passing", "3.1"),
+    (WRF, "wrf/passing", "4.7.1"),
+    (MueLu, "muelu/passing", "1"),
+    (Palabos, "palabos/passing", ""),
+]
+#: Bad runs: check, output, ranks, and a problem that is found.
+BAD = [
+    # Residuals above a threshold that no solution meets.
+    (HPCC, "hpcc/failing", 2, "HPL_check is 'FAILED', must be 'PASSED'"),
+    (HPCC, "hpcc/failing", 2, "success is '0', must be '1'"),
+    (HPL, "hpl/failing", 2, "check is 'FAILED', must be 'PASSED'"),
+    (DB12, "db12/failing", 1, "not found"),
+    # A row was left out of the first blocks.
+    (DGEMM, "dgemm/failing", 1, "must be at most 16"),
+    (OpenFOAM, "openfoam/failing", 2, "continuity_error is 0.532607, must be at most 0.1"),
+    (SemanticSpaces, "semanticspaces/failing", 1, "nearest_topics is"),
+    (GROMACS, "gromacs/failing", 2, "metric rate not found"),
+    (QuantumEspresso, "espresso/failing", 2, "answer total_energy not found"),
+    # One batch, and one epoch.
+    (TensorFlowCNN, "tensorflow_cnn/failing", 1, "metric images_per_second not found"),
+    (RAMP, "ramp/failing", 1, "loss_falls is 'no'"),
+    (StartUp, "startup/failing", 1, "metric start not found"),
+    (ImageFiles, "imagefiles/failing", 1, "metric stat_cold not found"),
+    # A full disk.
+    (iozone("random_strided"), "iozone/failing", 1, "writer is 0"),
+    # Fewer ranks, or as many jobs of one rank.
+    (HPCC, "hpcc/passing", 4, "ran with 2 ranks instead of 4"),
+    (OpenFOAM, "openfoam/passing", 4, "ran with 2 ranks instead of 4"),
+    (GROMACS, "gromacs/passing", 4, "ran with 2 ranks instead of 4"),
+    (HPL, "hpl/singletons", 2, "ran with 1 ranks instead of 2"),
+    (BTMZ, "btmz/singletons", 2, "answer ranks not found"),
+    (Palabos, "palabos/failing", 2, "ran with 1 ranks instead of 2"),
+    (MueLu, "muelu/failing", 2, "ran with 1 ranks instead of 2"),
+    (HPCG, "hpcg/singletons", 2, "ran with 1 ranks instead of 2"),
+    (WRF, "wrf/singletons", 2, "ran with 1 ranks instead of 2"),
+    (IMB, "imb/failing", 2, "1 ranks instead of 2"),
+    (PingPong, "pingpong/failing", 2, "ran with 1 ranks instead of 2"),
+    (WordCount, "wordcount/failing", 2, "ran with 1 ranks instead of 2"),
+]
+#: Good outputs with another text in place of one, in the words of the program's source.
+CHANGED = [
+    (
+        BTMZ,
+        "btmz/passing",
+        *(f"Verification    = {word:>24}" for word in ("SUCCESSFUL", "UNSUCCESSFUL")),
+        "verification is 'UNSUCCESSFUL'",
+    ),
+    (
+        HPCG,
+        "hpcg/passing",
+        "HPCG result is VALID with a GFLOP/s rating of=",
+        "HPCG result is=INVALID. ",
+        "metric HPCG not found",
+    ),
+    (MueLu, "muelu/passing", "convergence reached", "convergence failed", "convergence is 'failed'"),
+]
+#: Reasons of failed runs, from all that they printed.
+REASONS = [
+    # An image of Debian 12 reads no input that Debian 13's GROMACS made.
+    ("gromacs/newer_input", "Fatal error: reading tpx file (topol.tpr) version 137 with version 127 program"),
+    ("wrf/unstable", "exited on signal 11 (Segmentation fault)."),
+    ("wrf/fatal", "The microphysics option does not exist: mp_physics = 1000"),
+]
+
+
+def named(row):
+    """Return the name of a row."""
+    return row[1] if isinstance(row, tuple) else row
+
+
+def values_of(check, directory):
+    """Return the answers of a run, by name."""
+    return {answer.name: read_answer(answer, directory) for answer in check.answers}
+
+
+@pytest.mark.parametrize("row", GOOD, ids=named)
+def test_a_good_run_has_its_metrics(row):
+    check, output, ranks, expected = row
+    found = metrics(check, output, ranks)
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert set(found) in (set(expected), {metric.name for metric in check.metrics})
+    assert all(value >= 0 for value in found.values())
+
+
+@pytest.mark.parametrize("row", ANSWERS, ids=named)
+def test_a_good_run_has_its_answers(row):
+    check, output, expected = row
+    found = values_of(check, OUTPUTS / output)
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("row", BUILDS, ids=named)
+def test_a_run_states_the_build(row):
+    check, output, version = row
+    assert build(check, output)["version"].startswith(version)
+
+
+@pytest.mark.parametrize("row", BAD, ids=lambda row: f"{named(row)} {row[3]}")
+def test_a_bad_run_is_a_failure(row):
+    check, output, ranks, said = row
+    found = problems(check, output, ranks)
+    assert any(said in problem for problem in found), found
+
+
+@pytest.mark.parametrize("row", CHANGED, ids=named)
+def test_a_wrong_result_is_a_failure(row, tmp_path):
+    check, output, old, new, said = row
+    found = problems(check, changed(output, tmp_path, old, new), 2)
+    assert any(said in problem for problem in found), found
+
+
+@pytest.mark.parametrize(("output", "said"), REASONS)
+def test_the_reason_of_a_failure_is_the_programs_own(output, said):
+    assert why(output).endswith(said)
+
+
+def test_two_answers_that_only_differ_are_wrong():
+    evaluation = Evaluation(Facts(facts_of(SemanticSpaces.metrics, SemanticSpaces.answers)), OUTPUTS)
+    evaluation.add(run_of("baseline", "semanticspaces/passing"))
+    evaluation.add(run_of("subject", "semanticspaces/failing"))
+    assert any("answers differ: nearest_words is 'hinozeb" in problem for problem in evaluation.final_problems())
+
+
+# Metrics and answers of some cases only
+
+
+def test_all_sizes_of_messages_are_metrics_and_each_kind_is_a_curve():
+    """Saved from a run of the full axes: of PingPong and Allreduce, a table each with the same first column."""
+    check = Namespace(sizes="all", metrics=IMB.metrics, answers=IMB.answers, rank_count=IMB.rank_count)
+    inspect.unwrap(IMB.measure_all_sizes)(check)
+    found = metrics(check, "imb/all_sizes", ranks=2)
+    assert set(found) == {metric.name for metric in check.metrics}
+    assert {f"allreduce_{size}B" for size in ALL_SIZES if size >= 4} <= set(found)
+    assert (found["allreduce_8B"], found["latency_8B"]) == (5.65, 120.55)
+    rows = [made.row(name) for name in found]
+    charts = over_axis.over_axes("IMB", collect([{"runs": [{"testcases": [made.case(rows=rows)]}]}]))
+    titles = [chart.title for chart in charts]
+    assert titles == [f"IMB: {name} over the size of a message" for name in ("latency", "bandwidth", "allreduce")]
+
+
+def test_each_class_of_pair_has_its_dispersion():
+    """D12.6 compares it in figures 8.4 and 8.5."""
+    measured = (("latency", "us"), ("bandwidth", "MB/s"))
+    judged = [dispersion(*name, pair) for name in measured for pair in CLASSES]
+    check = Namespace(metrics=judged, answers=[], rank_count=PingPong.rank_count)
+    assert metrics(check, "pingpong/passing", ranks=4) == {
+        "latency_dispersion_within_socket": 25.0,
+        "latency_dispersion_between_nodes": 31.7,
+        "bandwidth_dispersion_within_socket": 87.7,
+        "bandwidth_dispersion_between_nodes": 69.2,
+    }
+
+
+def test_the_problem_of_the_document_has_the_rates_of_hpcgs_kernels():
+    check = Namespace(ranks="all", metrics=[])
+    HPCG.add_kernels(check)
+    found = {metric.name: read_metric(metric, OUTPUTS / "hpcg" / "passing") for metric in check.metrics}
+    assert found == {"DDOT": 0.831759, "WAXPBY": 3.56196, "SpMV": 1.44062, "MG": 1.28408}
+
+
+def test_the_seconds_of_a_run_with_dlb_and_talps_report_are_read():
+    """Lines of a program that runs with DLB begin with its name."""
+    seconds = QuantumEspressoDLB.time_of(QuantumEspressoDLB, "program1")
+    # Of all sides, as the one that was saved is TALP's.
+    judged = [replace(metric, sides=()) for metric in [*QuantumEspressoDLB.metrics, seconds]]
+    answers, rank_count = QuantumEspressoDLB.answers, QuantumEspressoDLB.rank_count
+    check = Namespace(metrics=judged, answers=answers, rank_count=rank_count)
+    assert metrics(check, "espresso/dlb", ranks=2) == {
+        "seconds_whole": 4.779,
+        "parallel_efficiency": 0.86,
+        "load_balance": 0.95,
+        "seconds_program1": 4.22,
+    }
+    energy = read_answer(QuantumEspressoDLB.answers[0], OUTPUTS / "espresso/dlb")
+    assert energy == pytest.approx(-12.42610614, abs=1e-6)
+
+
+def test_a_run_of_fewer_steps_is_another_answer(tmp_path):
+    log = (OUTPUTS / "wrf" / "passing" / "rsl.out.0000").read_text()
+    before, _, after = log.rpartition("Timing for main")
+    (tmp_path / "rsl.out.0000").write_text(before.rpartition("Timing for main")[0] + after)
+    minutes = next(answer for answer in WRF.answers if answer.name == "minutes")
+    assert read_answer(minutes, tmp_path) == 38
+
+
+def test_a_kernel_that_counts_no_io_gives_no_metric(tmp_path):
+    (io,) = (metric for metric in RAMP.metrics if metric.name == "io")
+    (tmp_path / "out").write_text("io unknown: [Errno 2] No such file or directory: '/proc/self/io'\n")
+    assert read_metric(io, tmp_path) is None
+
+
+def test_the_steps_of_an_images_way_are_read(tmp_path):
+    lines = [f"seconds {step} 1.5" for step in STEPS] + [f"bytes {name} 12" for name in SIZES]
+    (tmp_path / "out").write_text("\n".join(lines) + "\n")
+    values = [read_metric(metric, tmp_path) for metric in ImageTransfer.metrics]
+    assert values == [1.5] * len(STEPS) + [12.0] * len(SIZES)
+
+
+# GPUs: no machine of ours has one; the lines are those of the sources
+
+
+def required(check, gpus):
+    """Return the answers that a check requires on nodes with these GPUs."""
+    case = Namespace(num_gpus_per_node=gpus, answers=[])
+    check.require_gpus(case)
+    return case.answers
+
+
+def test_gpus_that_gromacs_used_are_counted_and_must_be_used(tmp_path):
+    (answer,) = required(GROMACSHybrid, 4)
+    for line, count in (("1 GPU auto-selected", 1), ("4 GPUs user-selected", 4), ("2 GPUs selected", 2)):
+        (tmp_path / "md.log").write_text(f"On host node1 {line} for this run.\nMapping of GPU IDs\n")
+        assert read_answer(answer, tmp_path) == count
+    with pytest.raises(UnreadableError, match="answer gpus not found"):
+        read_answer(answer, OUTPUTS / "gromacs/passing")
+    assert required(GROMACSHybrid, None) == []
+
+
+def test_a_gpu_that_the_nodes_have_must_be_used_by_tensorflow(tmp_path):
+    (tmp_path / "out").write_text("TensorFlow 2.21.0, Keras 3.15.1, GPU, 2 threads\n")
+    ((answer,), (free,)) = required(TensorFlow, 1), required(TensorFlow, None)
+    assert (read_answer(answer, tmp_path), answer.equals) == ("GPU", "GPU")
+    # Without GPUs bare and container have to use the same device.
+    assert (read_answer(free, OUTPUTS / "tensorflow_cnn/passing"), free.equals) == ("CPU", None)
+
+
+# Builds that lack instructions
+
+
+#: The line of TensorFlow 1.10, as D12.6 section 7.3 has it.
+OLD_LINE = (
+    "tensorflow/core/platform/cpu_feature_guard.cc:141] Your CPU supports instructions that this TensorFlow binary was "
+    "not compiled to use: AVX2 AVX512F FMA\n"
+)
+
+
+def builds_of(tmp_path, **lines):
+    """Return what runs say of their builds, by side; with a line in place of the saved one, which is on top."""
+    saved = (OUTPUTS / "tensorflow_cnn/passing/err").read_text()
+    for side, line in lines.items():
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "out").write_text((OUTPUTS / "tensorflow_cnn/passing/out").read_text())
+        (tmp_path / side / "err").write_text(saved if line is None else line)
+    return builds.read(TensorFlow.identity, [run_of(side, side) for side in lines], tmp_path)
+
+
+def test_a_container_whose_build_lacks_instructions_is_not_the_same_build(tmp_path):
+    sides = builds_of(tmp_path, new=None, baseline="", subject=OLD_LINE)
+    assert sides["new"]["instructions"] == "enable the following instructions: AVX2 FMA"
+    told = builds.difference(sides["baseline"], sides["subject"])
+    assert told == "not the same build: 2.21.0 against 2.21.0 not compiled to use: AVX2 AVX512F FMA"
+    assert builds.difference(sides["subject"], sides["subject"]) == ""
+
+
+# Amber, which only sites have: a made output, line by line in the form of pmemd of Amber 16
+
+
+@pytest.fixture
+def amber(tmp_path):
+    """Write the output of a run; return the directory."""
+
+    def write(text):
+        (tmp_path / "out").touch()
+        (tmp_path / MDOUT).write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+def test_ambers_rate_times_energies_and_version_are_read(amber, tmp_path):
+    """The rate and the energies are those of all steps: those of the last ones stand before them."""
+    expected = {"rate": 3.4, "total": 257, "setup": 3, "exchange": 28.44}
+    assert metrics(Amber, amber(made_mdout()), ranks=48) == expected
+    assert [*values_of(Amber, tmp_path).values()] == [5000, -12301.55, -12276.8499]
+    assert build(Amber, str(tmp_path)) == {"version": "16"}
+    # A pmemd without the times of its ranks' exchange has the other metrics.
+    del expected["exchange"]
+    without = made_mdout().replace("|     DataDistrib      28.44   11.19\n", "")
+    assert metrics(Amber, amber(without), ranks=48) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # As older ones say it, and newer ones.
+        (made_mdout(ranks=1).replace("MPI task\n", "nodes\n"), "ran with 1 ranks instead of 48"),
+        (made_mdout(ranks=1), "ran with 1 ranks instead of 48"),
+        (made_mdout(average="NaN"), "is not finite"),
+        (made_mdout(average="*" * 14), "could not convert"),
+        (made_mdout().partition("      A V E R A G E S")[0], "metric rate not found"),
+    ],
+)
+def test_a_bad_run_of_amber_is_a_failure(amber, text, said):
+    (problem,) = problems(Amber, amber(text), ranks=48)
+    assert said in problem
+
+
+def test_ambers_threads_are_confirmed_where_there_is_more_than_one(amber, tmp_path):
+    cases = [Namespace(openmp=threads, answers=list(Amber.answers)) for threads in (1, 6)]
+    for case in cases:
+        Amber.choose_threads(case)
+    assert cases[0].answers == [*Amber.answers]
+    confirmed = cases[1].answers[-1]
+    amber(made_mdout(ranks=8, threads=6))
+    assert read_answer(confirmed, tmp_path) == "6"
+    amber(made_mdout(ranks=8))
+    with pytest.raises(UnreadableError, match="answer threads not found"):
+        read_answer(confirmed, tmp_path)
+
+
+# What is stated of a spread, and what follows
+
+
+@pytest.mark.parametrize(
+    ("later", "rounds", "starts", "others"),
+    [(0.3, 2, "fail", None), (0.3, 4, "fail", None), (0.0, 6, "pass", "pass")],
+)
+def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, starts, others):
+    """Four rounds, as a confirming run had, left 0.3 s undecided: the spread was stated as a tenth of a second."""
+    facts = {"name": "new", "label": "new", "compared_with": "old"}
+    sides = [{**facts, "accepted": references.margins(StartUp.metrics, 5.0)}]
+    sides[:0] = [{**facts, "name": name, "label": name, "compared_with": None} for name in ("baseline", "old")]
+    scatter = {"start": 0.012, "end": 0.003, "memory": 0.16}
+    earlier = []
+    for _, sign in zip(range(rounds), itertools.cycle((1, -1))):
+        kinds = {metric.name: metric.name.partition("_")[0] for metric in StartUp.metrics}
+        new = {name: 1 + later * (kind == "start") + sign * scatter[kind] for name, kind in kinds.items()}
+        earlier.append({"baseline": dict.fromkeys(kinds, 0.01), "old": dict.fromkeys(kinds, 1.0), "new": new})
+    priors = known_spreads.metric_priors(StartUp.metrics, {})
+    judged = Evaluation(Facts(facts_of(StartUp.metrics, sides=sides, earlier=earlier, priors=priors)), Path())
+    verdicts = {name: pairs.verdict for (_, name), pairs in judged.pairs.items()}
+    assert {verdicts.pop(name) for name in ("start", "start_several")} == {starts}
+    assert others is None or {*verdicts.values()} == {others}
