@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
+import hashlib
+import json
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -20,17 +22,16 @@ from typing import Any
 from containercheck.command.parsers import COMMANDS, OWN_FAULT, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
-from containercheck.history.nights import CONFIRMATION, PASS, Night, expected, nights
+from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, nights
 from containercheck.history.series import Series, series
-from containercheck.report import junit, page, scaling, skipped, table
+from containercheck.report import junit, page, scaling, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
 from containercheck.results.formatting import names, say, speak_as
-from containercheck.session import claims, estimate, preconditions, progress, reframe_process
-from containercheck.session.passes import Session
+from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Workplace
-from containercheck.session.settings import NightSettings
+from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
 #: Exit statuses, and their meanings.
@@ -40,6 +41,36 @@ MEANING = {**COMMANDS["nightly"].statuses, OWN_FAULT: "a fault of containercheck
 DAYS = 100
 #: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run that it confirms.
 ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
+
+
+@dataclass(frozen=True)
+class NightSettings:
+    """Settings of a night.
+
+    :ivar timeout: minutes after which the night is stopped; None for never.
+    :ivar changed: description of a change on purpose; empty for none.
+    :ivar arguments: arguments for ReFrame.
+    :ivar verbose: whether ReFrame's output is shown.
+    """
+
+    minutes: float | None
+    node_hours: float | None
+    timeout: float | None
+    changed: str
+    arguments: tuple[str, ...]
+    verbose: bool = False
+
+    @property
+    def identity(self) -> str:
+        """What identifies the arguments."""
+        return hashlib.sha256(json.dumps(self.arguments).encode()).hexdigest()[:12]
+
+    def settings(self, night: str) -> Settings:
+        """Return the settings of the night's session; the night's name is stored with its results."""
+        # ReFrame's syntax of session extras, and its queries, cannot quote these characters.
+        changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
+        extras = f"{NIGHT}={night},{ARGUMENTS}={self.identity}" + (f",{CHANGED}={changed}" if changed else "")
+        return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)
 
 
 @dataclass
@@ -236,7 +267,7 @@ def conclude(result: Result, directory: Path) -> int:
     for name in ("nightly.json", "junit.xml", report.name):
         (directory / name).unlink(missing_ok=True)
     store(result, directory)
-    lost_lines = skipped.lost_lines(result.lost)
+    lost_lines = table.lost_lines(result.lost)
     with result.kept():
         for line in lost_lines:
             say(line)
@@ -259,7 +290,7 @@ def conclude(result: Result, directory: Path) -> int:
 def store(result: Result, directory: Path) -> None:
     """Write the results of a night for programs; without what the history says where that fails."""
     history: dict[str, Any] = {}
-    problems = [*skipped.lost_lines(result.lost), *result.problems]
+    problems = [*table.lost_lines(result.lost), *result.problems]
     with result.kept():
         history = moved(result)
     with result.kept():
@@ -333,11 +364,11 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         return TROUBLE
     place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
     try:
-        with claims.held([stage, place.reports]), reframe_process.Relay() as relay:
+        with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
             signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
             result = run(wanted, place, relay)
             signal.setitimer(signal.ITIMER_REAL, 0)
             return conclude(result, place.reports)
-    except (OSError, ReportError, UsageError, claims.Taken) as error:
+    except (OSError, ReportError, UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
     return TROUBLE

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from containercheck.application.declare import Metric
-from containercheck.explain import between
-from containercheck.explain.between import SEES, USES
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Cause
 from containercheck.job.explain.observations import CONTAINER, HOST, Observation, Use, reworded
+from containercheck.results import sides_seen
 from containercheck.results.formatting import number
+from containercheck.results.sides_seen import SEES, USES
 
 #: Most series that are named in a sentence, and most likely causes.
 NAMED = 3
@@ -156,7 +156,7 @@ _Facts = tuple[Optional[Observation], Use]
 
 def _facts(point: Point, label: str) -> _Facts:
     seen, used = ((point.provenance.get(name) or {}).get(label) for name in (SEES, USES))
-    return between.observation(seen) if seen else None, between.use(used or {})
+    return sides_seen.observation(seen) if seen else None, sides_seen.use(used or {})
 
 
 def _between(change: Change, before: _Facts, since: _Facts) -> dict[tuple[str, str], Cause]:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from containercheck.explain.between import SEES, USES
 from containercheck.history.nights import CONFIRMATION, Night
 from containercheck.results.cases import Case, Key
 from containercheck.results.row import Row
+from containercheck.results.sides_seen import SEES, USES
 
 OVERHEAD, BARE = "overhead", "bare"
 #: Results of cases that have measured something.

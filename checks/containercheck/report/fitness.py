@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from containercheck.job import mpi, start_ranks
-from containercheck.report import case_lines
+from containercheck.report import view
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
 from containercheck.session.image_facts import ImageFacts
@@ -227,12 +227,12 @@ def of_cases(cases: Sequence[Case]) -> list[Finding]:
         if case.result == "skip":
             found.append(Finding(REMARK, topic, f"not run: {_first_line(case.skip_reason)}"))
             continue
-        line = case_lines.line(case)
+        line = view.line_of(case)
         measured = ", ".join(filter(None, [" ".join(filter(None, [line.metric, line.value])), line.rest]))
-        if line.state == case_lines.FAILED:
+        if line.state == view.FAILED:
             found.append(Finding(PROBLEM, topic, measured or "it failed", _first_line(case.reason)))
         else:
-            state = FINE if line.state in (case_lines.PASSED, case_lines.RAN) else REMARK
+            state = FINE if line.state in (view.PASSED, view.RAN) else REMARK
             found.append(Finding(state, topic, f"{line.state}: {measured}"))
     return found
 

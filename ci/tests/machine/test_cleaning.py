@@ -16,7 +16,7 @@ from containercheck.job import locks
 from containercheck.job.build import cleaning
 from containercheck.job.build.cache import MARK, make_directory
 from containercheck.job.build.compiled import Parts, Program
-from containercheck.session import claims
+from containercheck.session import preconditions
 from users import ALICE, need_root
 
 OLD = 100 * 86400.0
@@ -159,7 +159,7 @@ def test_the_lock_of_a_session_is_the_one_that_cleaning_asks_for(cache, tmp_path
     case.mkdir(parents=True)
     (case / "rfm_job.sh").touch()
     unused(case)
-    with claims.held([tmp_path / "stage"]):
+    with preconditions.held([tmp_path / "stage"]):
         clean("--stage", str(tmp_path / "stage"), str(cache))
         assert case.exists()
     clean("--stage", str(tmp_path / "stage"), str(cache))

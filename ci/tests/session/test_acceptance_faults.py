@@ -94,12 +94,6 @@ def test_a_faulty_runtime_is_rejected_by_name(fault, tmp_path):
     assert re.search(rf"^\w+ .* rejected .*{said}", done.stdout, re.MULTILINE), done.stdout
 
 
-def test_an_equal_runtime_is_accepted_as_a_successor_from_another_place(tmp_path):
-    done = accept(tmp_path, installed(tmp_path), "^StartUp%variant=generic")
-    assert done.returncode == 0, done.stdout
-    assert "acceptance: accepted: 1 accepted" in done.stdout
-
-
 @pytest.mark.parametrize("check", ["^ImageFiles%variant=generic", "^PingPong%variant=generic%num_nodes=1"])
 def test_without_a_fault_nothing_is_rejected_where_faults_are(check, tmp_path):
     """It is the fault that is rejected, and not the wrapper; small margins may be left undecided on a busy machine."""

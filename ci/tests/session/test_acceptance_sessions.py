@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED, write_program
-from containercheck.results.cases import Case
-
-
-def case(*verdicts, result="pass", reason=""):
-    rows = tuple({"metric": f"metric{number}", "verdict": word} for number, word in enumerate(verdicts))
-    return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
 
 
 @pytest.mark.long

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,10 +9,8 @@ import pytest
 from conftest import start_made
 from containercheck.command import nightly
 from containercheck.history.nights import nights
-from containercheck.session.claims import LOCK
-from killed_writer import KILLED
 from made_nights import DAY, NOON, raw, row, session
-from night_place import left, lines, made, night, steady, summary
+from night_place import left, lines, made, steady, summary
 
 #: A night, as its command runs it, in which a function of the library has a mistake.
 FAULTY = """
@@ -37,10 +32,6 @@ main.main()
 @pytest.fixture
 def place(tmp_path):
     return made(tmp_path)
-
-
-def database(place):
-    return place.directory / "reports" / "results.db"
 
 
 @pytest.mark.parametrize(
@@ -68,55 +59,6 @@ def test_a_fault_of_ours_costs_no_results_and_is_no_regression(place, where, mod
     page = left(place) / "report.html"
     assert page.exists() == has_page
     assert not has_page or "KeyError: &#39;planted&#39;" in page.read_text()
-
-
-def test_a_writer_that_was_killed_costs_no_night(place):
-    lines(place, "Steady", steady(2))
-    assert night(place, "-n", "Steady")[0] == 0
-    before = database(place).read_bytes()
-    subprocess.run([sys.executable, "-c", KILLED, str(database(place))], stdout=subprocess.DEVNULL)
-    assert database(place).read_bytes() != before
-    status, output = night(place, "-n", "Steady")
-    assert (status, summary(place)["problems"]) == (0, []), output
-    assert "2 nights of history" in (left(place) / "report.html").read_text()
-
-
-def test_files_of_the_night_before_that_were_cut_in_half_are_written_anew(place):
-    lines(place, "Steady", steady(2))
-    assert night(place, "-n", "Steady")[0] == 0
-    for path in left(place).iterdir():
-        if path.is_file() and path.name != LOCK:
-            data = path.read_bytes()
-            path.write_bytes(data[: len(data) // 2])
-    status, output = night(place, "-n", "Steady")
-    assert (status, summary(place)["problems"]) == (0, []), output
-    assert "2 nights of history" in (left(place) / "report.html").read_text()
-
-
-def test_a_session_that_was_cut_in_half_is_told_and_the_others_count(place):
-    lines(place, "Steady", steady(3))
-    for _ in range(2):
-        assert night(place, "-n", "Steady")[0] == 0
-    with sqlite3.connect(database(place)) as connection:
-        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 500) WHERE rowid = 1")
-    connection.close()
-    status, output = night(place, "-n", "Steady")
-    assert status == 0, output
-    assert "is left out: " in output
-    assert "2 nights of history" in (left(place) / "report.html").read_text()
-
-
-def test_a_clock_that_was_put_back_costs_no_night(place):
-    lines(place, "Steady", steady(2))
-    assert night(place, "-n", "Steady")[0] == 0
-    # The first night began and ended three days from now.
-    ahead = "session_start_unix = session_start_unix + ?, session_end_unix = session_end_unix + ?"
-    with sqlite3.connect(database(place)) as connection:
-        connection.execute(f"UPDATE sessions SET {ahead}", (3 * DAY, 3 * DAY))
-    connection.close()
-    status, output = night(place, "-n", "Steady")
-    assert (status, summary(place)["problems"]) == (0, []), output
-    assert "2 nights of history" in (left(place) / "report.html").read_text()
 
 
 def test_what_another_night_stores_meanwhile_comes_after_this_one(tmp_path):

@@ -232,16 +232,3 @@ def test_without_an_earlier_session_nothing_is_open(opened):
     status, output = run(opened, "--open")
     assert status == 1
     assert output == f"run: error: no session was run here yet: there is no {opened.report}\n"
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
-def test_minutes_are_a_number(opened, text):
-    status, output = run(opened, f"--minutes={text}")
-    assert (status, "is not a number above 0" in output) == (64, True)
-
-
-def test_help_is_ours_and_names_reframes(opened):
-    status, output = run(opened, "--help")
-    assert status == 0
-    assert output.startswith("usage: containercheck run [options] [arguments for ReFrame]")
-    assert "Other options go to ReFrame" in output

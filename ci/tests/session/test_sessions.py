@@ -194,11 +194,6 @@ def test_an_estimate_runs_nothing(place):
     assert not list(place.directory.glob("Fine*")) + list(place.directory.glob("Dear*"))
 
 
-def test_an_estimate_of_nothing_fails(place):
-    status, output = run(place, "--estimate", "-n", "Nowhere")
-    assert (status, "nothing matches the selection" in output) == (1, True)
-
-
 def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
     status, output = run(place, "--node-hours", "1", "-n", "Fine|Dear|Good")
     assert status == 0, output
@@ -260,16 +255,3 @@ def test_whoever_reads_no_further_ends_the_session(place):
     # A later session does not take it for complete.
     status, output = run(place, "--open", program=PLAIN)
     assert (status, "Traceback" in output) == (1, False), output
-
-
-def test_how_far_it_is_is_printed_now_and_then(place):
-    process = start(place, "-n", "Endless")
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        # A job that has just begun has printed nothing; the next line, half a minute later, has what it prints.
-        if line.startswith("[ 0 of 1 done; Endless") and "no output yet" not in line:
-            break
-    process.terminate()
-    process.communicate(timeout=120)
-    assert seen[-1] == "[ 0 of 1 done; Endless bare: alive ]\n"

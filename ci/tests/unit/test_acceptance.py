@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import json
-import math
 import os
 import re
 import shutil
@@ -25,7 +24,6 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts, JobSide
 from containercheck.job.verdict import findings
 from containercheck.job.verdict.findings import Findings
-from containercheck.report import versions
 from containercheck.results import formatting
 from containercheck.results.cases import Case
 from containercheck.results.row import Row
@@ -46,10 +44,6 @@ core file size              (blocks, -c) 0
 open files                          (-n) 1024
 CapEff:\t0000000000000000
 """
-
-
-def test_a_successor_has_margins_of_its_own():
-    assert references.margins([START, RATE], usual=5.0) == {"start": (-math.inf, 0.1), "rate": (-math.inf, 5.0)}
 
 
 def test_what_passes_against_bare_fails_against_the_one_before():
@@ -74,16 +68,6 @@ def test_what_a_container_sees_is_read():
         "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
         "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
     }
-
-
-def test_what_differs_is_a_line_each():
-    old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
-    assert findings._differences("variable", old, new) == [
-        "variable B was 2, and is 4",
-        "variable C is gone: it was 3",
-        "variable D is new: 5",
-    ]
-    assert findings._differences("variable", old, old) == []
 
 
 @pytest.mark.parametrize("stage", ["/stage/new/Code", "/stage.old/x"])
@@ -176,15 +160,6 @@ def test_a_wrong_command_line_is_one_line(words, said):
     assert "Traceback" not in done.stderr
 
 
-def test_messages_begin_with_the_command_that_was_typed():
-    words = ["sh", "sh", "--here", "--no-such-option"]
-    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["acceptance"] * 3
-    assert "unrecognized arguments: --no-such-option" in done.stdout.splitlines()[-1]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -219,17 +194,19 @@ def test_the_table_has_what_each_version_adds_to_bare():
         for number in range(2)
     ]
     compared = replace(case(), rows=rows, measured=tuple(measured))
-    heading, start, rate, *legend = versions.lines([compared], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
+    heading, start, rate, *legend = acceptance.versions_table(
+        [compared], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"}
+    )
     assert heading.split() == ["application", "variant", "nodes", "metric", "bare", "old", "new1"]
     assert re.split("  +", start)[4:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
     assert re.split("  +", rate)[4:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
     assert legend == ["old: apptainer 1.3.6", "new1: apptainer 1.4.5"]
-    assert versions.lines([case("pass")], {"old": "one"}) == []
+    assert acceptance.versions_table([case("pass")], {"old": "one"}) == []
 
 
 def test_the_table_over_runtimes_has_the_metrics_of_a_part_together():
     """Start-up, memory, size, messages, files, applications; whatever order the cases of the report have."""
-    assert doctest.testmod(versions).failed == 0
+    assert doctest.testmod(acceptance).failed == 0
     metrics = {
         "GROMACS": [Row("rate", "ns/day")],
         "IOzone": [Row("read", "kB/s", measures=("files",))],
@@ -252,7 +229,7 @@ def test_the_table_over_runtimes_has_the_metrics_of_a_part_together():
         measured = ({name: {row.metric: 2.0 for row in rows} for name in ("baseline", "apptainer", "podman")},)
         facts = {"provenance": {"images": images}} if application == "StartUp" else {}
         cases.append(replace(case(), label=application, rows=stored, measured=measured, **facts))
-    heading, *lines = versions.lines(cases, {"apptainer": "1.4", "podman": "4.3"})
+    heading, *lines = acceptance.versions_table(cases, {"apptainer": "1.4", "podman": "4.3"})
     assert heading.split() == ["application", "variant", "nodes", "metric", "bare", "apptainer", "podman"]
     cells = [re.split("  +", line) for line in lines[:-2]]
     assert [(part, application, metric) for part, application, _, _, metric, *_ in cells] == [
@@ -304,7 +281,7 @@ def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare(
     assert acceptance.by_candidate({"old": "", "new": ""}, [of("HPL", row("new", "fail"))]) == []
     measured = ({"baseline": {"rate": 100.0}, "podman": {"rate": 98.0}},)
     compared = replace(case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured)
-    _, rate, *_ = versions.lines([compared], {"charliecloud": "", "podman": ""})
+    _, rate, *_ = acceptance.versions_table([compared], {"charliecloud": "", "podman": ""})
     assert re.split("  +", rate)[4:] == ["rate", "100 x/s", "-", "98 (-2 %)"]
 
 
@@ -333,7 +310,7 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
     compared = replace(
         case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured, provenance={"images": images}
     )
-    lines = versions.lines([compared], {"apptainer": "1.4", "podman": "4.3"})
+    lines = acceptance.versions_table([compared], {"apptainer": "1.4", "podman": "4.3"})
     assert re.split("  +", lines[1])[4:] == ["image", "142 MiB", "109 MiB (278 of files)"]
 
 

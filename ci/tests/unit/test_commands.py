@@ -181,81 +181,6 @@ def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
     assert found.script == f"{ENTER} cat"
 
 
-def test_two_runtimes_have_commands_and_options_of_their_own():
-    old = Side("old", "apptainer 1.3.6", HPCC, SRUN, replace(IMAGE, command="/opt/old/bin/apptainer"))
-    new = Side(
-        "new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), compared_with="old"
-    )
-    found = {side.name: made(side) for side in (old, new)}
-    for name, planned in found.items():
-        command = f"/opt/{name}/bin/apptainer"
-        assert planned.script == f"srun {ENTER.replace('apptainer', command)} hpcc -v"
-        assert planned.needs.prepare == (
-            f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
-        )
-
-
-def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
-    container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
-    other = INTEGRATED.changed(name="other", container=container)
-    prepare = (made(INTEGRATED).needs + made(other).needs).prepare
-    traced = [number for number, line in enumerate(prepare) if " preflight " in line]
-    verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
-    assert len(traced) == len(verified) == 2
-    assert all(look < check for look, check in zip(traced, verified))
-
-
-@pytest.mark.parametrize(
-    ("runtime", "command"),
-    [
-        ("Singularity", f"singularity {EXEC} {{{{options}}}} {{{{changes}}}} {{{{image}}}}"),
-        (
-            "Docker",
-            "sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
-        ),
-        (
-            "Podman",
-            "podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
-        ),
-        (
-            "Charliecloud",
-            "ch-run --set-env --set-env=PWD=/rfm_workdir --bind=/stage:/rfm_workdir --cd=/rfm_workdir "
-            "{{options}} --join-ct=4 {{changes}} {{image}} --",
-        ),
-    ],
-)
-def test_every_runtime_has_its_command(runtime, command):
-    launcher = replace(GENERIC.launcher, ranks=4)
-    found = made(GENERIC.changed(launcher=launcher, container=replace(IMAGE, runtime=by_name(runtime))))
-    assert found.script == f"srun {{{{start}}}} {command} {{{{prefix}}}} hpcc -v"
-
-
-@pytest.mark.parametrize(
-    ("runtime", "command"),
-    [
-        (
-            "Podman-HPC",
-            "podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
-        ),
-        (
-            "Sarus",
-            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
-            "{{options}} {{changes}} {{image}}",
-        ),
-        ("Shifter", "shifter --image={{image}} --volume=/stage:/rfm_workdir {{options}} {{changes}}"),
-    ],
-)
-def test_runtimes_of_centres_stand_before_the_program(runtime, command):
-    found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
-    assert found.script == f"srun {{{{start}}}} {command} {{{{prefix}}}} hpcc -v"
-
-
 def test_the_node_is_told_in_which_way_images_are_to_run():
     container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/apptainer")
     found = made(GENERIC.changed(container=container))
@@ -319,21 +244,6 @@ def test_a_container_may_be_an_option_of_the_launcher():
     assert found.script == f"startup.py -- {alone} hpcc -v"
 
 
-def test_what_the_launcher_runs_in_may_stand_in_a_file():
-    """As CSCS's container engine has it; its command is Pyxis' too, so the node is told which of them it is."""
-    engine = by_name("ContainerEngine")
-    image = replace(IMAGE, runtime=engine, image="image.sqsh", options=("/data:/data",))
-    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
-    words = '"$PWD"/{{image}} /rfm_workdir /stage:/rfm_workdir {{options}} /data:/data {{changes}}'
-    file = f'"$(sh container-runtime.sh {words})"'
-    assert found.script == f"{{{{start}}}} srun --mpi=pmix --environment={file} {{{{prefix}}}} hpcc -v"
-    assert found.files["container-runtime.sh"] == engine.script
-    (line,) = (command for command in found.needs.prepare if " runtime " in command)
-    assert " --runtime=ContainerEngine " in line and " --required-option=--environment " in line
-    pyxis = made(GENERIC.changed(container=replace(image, runtime=by_name("Pyxis"))))
-    assert not any("--runtime=" in command for command in pyxis.needs.prepare)
-
-
 def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
     charliecloud = by_name("Charliecloud")
     launcher = replace(INTEGRATED.launcher, ranks=4)
@@ -382,11 +292,6 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
 def test_the_path_of_a_runtime_is_one_word():
     spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
     assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
-
-
-def test_jobs_on_this_machine_use_this_python():
-    (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
-    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck/job runtime ")
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():

@@ -142,13 +142,6 @@ def test_disturbed_rounds_are_replaced(play):
     ]
 
 
-def test_a_number_of_rounds_is_of_those_that_count(play):
-    job = Job(QUIET)
-    job.disturbed = (1, 3)
-    record, found = play(job, "--rounds=2")
-    assert (len(found.rounds), len(record.runs)) == (2, 8)
-
-
 def test_a_single_round_is_not_replaced(play):
     """It shows that a case runs; a verdict it cannot give."""
     job = Job(QUIET)
@@ -183,13 +176,6 @@ def test_a_replaced_round_counts_among_the_failures(play):
     assert record.why == "exit status of subject, 2 times"
     assert [problem.round for problem in found.problems] == [1, 3]
     assert max(run["round"] for run in record.runs) == 3
-
-
-def test_a_side_by_itself_is_not_run_again_because_somebody_disturbs_it(play):
-    job = Job(QUIET, sides=[BARE])
-    job.run_once = lambda *words, made=job.run_once: {**made(*words), "disturbed_by": STRESS}
-    record, _ = play(job)
-    assert (len(record.runs), record.replaced, record.busy) == (1, {}, "")
 
 
 def limit_of(job, play, number=2, side="subject"):

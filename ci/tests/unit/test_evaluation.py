@@ -19,8 +19,8 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.run_results import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
 from containercheck.job.verdict.builds import provenance
 from containercheck.job.verdict.findings import mpi_problem
+from containercheck.results.row import Record
 from containercheck.sides.sides import Container, HostMpi, Program, Side
-from containercheck.verdict.record import Record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from saved import OUTPUTS

@@ -63,10 +63,6 @@ def test_the_worse_come_first_and_of_several_the_largest():
     assert "(Fine generic large by +30 %; Fine generic small by +3 %)" in found[0].sentence
 
 
-def test_nothing_recorded_is_told():
-    assert causes([change(provenance=lambda number: OLD)])[0].differences == NOTHING
-
-
 def points(*provenances):
     return made_series([1.0] * len(provenances), provenance=lambda number: provenances[number]).points
 

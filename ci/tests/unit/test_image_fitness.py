@@ -216,11 +216,6 @@ def test_ranks_that_srun_started_say_more_than_the_list_of_its_plugins():
     assert fitness.is_fit(fitness.findings(facts, host, [start("srun --nodes=1")]))
 
 
-def test_why_no_rank_was_started_is_said():
-    (finding,) = [found for found in fitness.findings(image(""), HOST, (), "no compiler") if found.topic == "ranks"]
-    assert (finding.state, finding.text) == ("note", "no compiler")
-
-
 @pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("mpirun"), reason="no compiler, or no MPI")
 def test_the_program_of_the_ranks_starts_with_any_library_of_this_machine(tmp_path, monkeypatch):
     """A runtime that runs the program on the host itself stands for a container."""
@@ -361,11 +356,3 @@ def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, t
     assert written == "# a b.sif --run --name HPCC --markdown\n"
     if github:
         assert (tmp_path / "out").read_text() == f"status={status}\n"
-
-
-def test_why_ranks_of_mpich_did_not_come_up_is_not_told_by_pmix():
-    trial = rank_start._Trial.__new__(rank_start._Trial)
-    trial.container = rank_start.Container("apptainer", None, "image", "libmpi.so.12", "mpich", (2, 36))
-    seen = rank_start.start_ranks.read("library MPICH Version:\t5.0.2\nown none\nserver none\n", None)
-    said = trial._explain(seen, 4, rank_start.start_ranks.Host("Slurm 22.05.8", "4.2.2"))
-    assert said == ("Slurm 22.05.8 starts ranks of the image's MPICH 5.0.2 by PMI: they did not come up within 120 s")

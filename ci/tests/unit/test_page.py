@@ -16,7 +16,7 @@ from containercheck.job.explain import explanation
 from containercheck.report import page
 from containercheck.report.page import contents
 from containercheck.report.page.wording import plain
-from containercheck.results import atomic_files
+from containercheck.results.cases import write_file
 from containercheck.results.database import StoredSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -428,7 +428,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
     path = tmp_path / "night.html"
     path.mkdir()
     with pytest.raises(OSError):
-        atomic_files.write(path, "new")
+        write_file(path, "new")
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -72,11 +72,6 @@ def test_seconds_and_speed_up_of_each_policy_are_bars_of_bare_and_container():
     }
 
 
-def test_a_container_alone_has_the_bare_policies_of_its_job():
-    _, gain = over_axis.over_policies("Collocation, compute", read(integrated()))
-    assert ("bare", "full sharing") in {row[:2] for row in gain.table.rows}
-
-
 def test_each_of_several_programs_has_its_speed_up_and_each_use_case_its_plots():
     names = ("seconds_whole", "seconds_program1", "seconds_program2")
     titles = [

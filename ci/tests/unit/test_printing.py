@@ -14,7 +14,7 @@ from containercheck.job import contract, single_run, texts
 from containercheck.job.outputs import reading
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.reading import Output, UnreadableError
+from containercheck.job.outputs.reading import UnreadableError
 
 #: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
 ONCE = """
@@ -83,14 +83,6 @@ def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
         reading.read_metric(METRIC, tmp_path)
 
 
-def test_an_output_is_read_once_for_all_metrics(tmp_path):
-    (tmp_path / "out").write_text("rate 1\n")
-    output = Output(tmp_path)
-    assert reading.read_metric(METRIC, output) == 1.0
-    (tmp_path / "out").unlink()
-    assert reading.read_metric(METRIC, output) == 1.0
-
-
 def test_a_pipe_in_the_place_of_an_output_is_an_error_and_no_wait(tmp_path):
     (tmp_path / "out").symlink_to("/dev/zero")
     with pytest.raises(UnreadableError, match="it is no regular file"):
@@ -122,12 +114,3 @@ def test_of_a_long_file_both_ends_are_read_by_whole_lines(tmp_path):
     assert texts.ends(path) == path.read_text()
     path.write_text("x" * 100)
     assert texts.ends(path, 8, 7) == "x" * 8 + "\n" + "x" * 7
-
-
-def test_the_end_of_a_log_is_read_from_a_line_on(tmp_path):
-    path = Path(tmp_path, "log")
-    path.write_text("first\nsecond\nlast\n")
-    assert texts.tail(path, 10) == "last\n"
-    assert texts.tail(path) == "first\nsecond\nlast\n"
-    path.write_text("x" * 100)
-    assert texts.tail(path, 10) == "x" * 10

@@ -8,10 +8,9 @@ from dataclasses import fields
 
 import made
 import pytest
-from containercheck.history import nights
 from containercheck.report.page import data
 from containercheck.results import database
-from containercheck.results.cases import ReportError, collect, load
+from containercheck.results.cases import ReportError, load
 from containercheck.results.row import SCHEMA, VERSION, Row, RowError, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,16 +110,7 @@ def test_of_a_database_only_the_sessions_are_left_out_that_cannot_be_read(tmp_pa
     assert line.endswith("use the library that stored them")
 
 
-def test_a_case_has_rows():
-    (case,) = collect([{"runs": [{"testcases": [made.case(rows=[made.row(), made.opened("noisy", "other")])]}]}])
-    assert [(row.metric, row.verdict, row.open_kind) for row in case.rows] == [
-        ("rate", "pass", ""),
-        ("other", "inconclusive", "noisy"),
-    ]
-
-
 def test_no_name_of_a_field_that_is_kept_or_shown_is_misspelt():
     # They are lists of names: a misspelt one, or one that was renamed in the row only, would be empty for ever.
     known = {field.name for field in fields(Row)}
-    assert {*nights.OF_METRIC} <= {*known, VERSION}
     assert {*data.METRIC, *data.JUDGED} <= known

@@ -8,9 +8,6 @@ import made
 import pytest
 from containercheck.report import scaling, table
 from containercheck.results.cases import collect
-from espresso import QuantumEspresso
-from gromacs import GROMACS
-from hpcc import HPCC
 from hypothesis import given
 from hypothesis import strategies as st
 from pace3d import PACE3D
@@ -85,13 +82,6 @@ def test_each_number_of_nodes_has_its_speed_up_and_bare_has_a_line_of_its_own():
     ]
 
 
-def test_of_a_time_the_shorter_one_is_the_faster():
-    assert ups(*ran("bare", {1: 8.0, 2: 5.0}, unit="s", better="lower")) == {
-        1: (1.0, 1.0),
-        2: (pytest.approx(1.6), pytest.approx(0.8)),
-    }
-
-
 @pytest.mark.parametrize("amounts", [{1: 500.0, 2: 1000.0}, {1: 0.0, 2: 0.0}], ids=["known", "unknown"])
 def test_weak_scaling_is_the_quotient_of_the_times(amounts):
     """With as much work on each node; where nobody knows how much that is, the declaration says it."""
@@ -100,12 +90,6 @@ def test_weak_scaling_is_the_quotient_of_the_times(amounts):
     (line,) = told(*raw)
     assert line.endswith("1 node 10 s, 2 nodes 12.5 s (2 times the work): speed-up 1.6, efficiency 80 %")
     assert scaling.of(read(raw))[0].kind == "weak"
-
-
-def test_an_input_of_which_nobody_knows_is_the_same_where_it_scales_strongly():
-    raw = ran("bare", {1: 10.0, 2: 18.0}, amounts={1: 0.0, 2: 0.0})
-    assert ups(*raw)[2] == (pytest.approx(1.8), pytest.approx(0.9))
-    assert scaling.of(read(raw))[0].kind == "strong"
 
 
 def test_an_embedded_input_that_grew_counts_whatever_the_document_had():
@@ -136,16 +120,6 @@ def test_ideal_scaling_has_an_efficiency_of_one(unit, nodes, speed, kind, known)
     for n, (up, efficiency) in found.items():
         assert efficiency == pytest.approx(1.0)
         assert up == pytest.approx(n / min(nodes))
-
-
-@given(st.dictionaries(st.integers(1, 512), st.floats(0.01, 1e4), min_size=2, max_size=6), st.floats(1e-3, 1e3))
-def test_a_time_and_a_rate_say_the_same_in_any_unit(seconds, factor):
-    rates = {nodes: factor / value for nodes, value in seconds.items()}
-    by_time = ups(*ran("bare", seconds, unit="s", better="lower"))
-    by_rate = ups(*ran("bare", rates))
-    assert by_time.keys() == by_rate.keys()
-    for nodes, values in by_time.items():
-        assert by_rate[nodes] == (pytest.approx(values[0]), pytest.approx(values[1]))
 
 
 @pytest.mark.parametrize(
@@ -208,13 +182,6 @@ def test_what_is_no_value_is_left_out_and_named(value):
     assert line.endswith("; left out: 2 nodes (no value)")
 
 
-def test_a_metric_that_does_not_apply_somewhere_is_named():
-    raw = ran("generic", {1: 10.0, 2: 19.0, 4: 36.0})
-    raw[0]["results"] = []
-    (line,) = told(*raw)
-    assert line.endswith("against 2 nodes, efficiency 95 % (bare 95 %); left out: 1 node (no value)")
-
-
 def test_lines_that_differ_in_metric_axes_or_partition_say_so():
     values = {1: 10.0, 2: 20.0}
     names = [line.partition(":")[0] for line in told(*ran("bare", values), *ran("bare", values, partition="other"))]
@@ -254,15 +221,6 @@ def test_rows_get_what_belongs_to_them():
         "subject_speed_up": pytest.approx(1.5),
         "subject_efficiency": pytest.approx(0.75),
     }
-
-
-@pytest.mark.parametrize(
-    ("check", "metrics"),
-    [(GROMACS, ["rate"]), (QuantumEspresso, ["PWSCF"]), (WordCount, ["seconds_compute"]), (HPCC, [])],
-)
-def test_checks_declare_what_their_documents_show_over_nodes(check, metrics):
-    assert [metric.name for metric in check.metrics if metric.scaling == "strong"] == metrics
-    assert not any(metric.scaling == "weak" for metric in check.metrics)
 
 
 def on(ranks, value, threads=1, nodes=1, axis="ranks", named=None, variant="bare", **facts):
@@ -310,19 +268,6 @@ def test_scaling_over_cores_names_the_nodes_and_keeps_them_apart():
 )
 def test_what_has_no_other_cores_has_no_scaling_over_them(raw):
     assert told(*raw) == []
-
-
-def test_rows_have_both_kinds_of_scaling():
-    raw = [on(ranks, 8.0 / ranks / nodes, nodes=nodes) for nodes in (1, 2) for ranks in (1, 4)]
-    rows = {key[3]: row for (key, _, _), row in scaling.by_row(read(raw)).items()}
-    assert rows["Code_bare_2%ranks=4"] == {
-        "scaling": "strong",
-        "baseline_speed_up": 2.0,
-        "baseline_efficiency": 1.0,
-        "scaling_over_cores": "strong",
-        "baseline_speed_up_over_cores": 4.0,
-        "baseline_efficiency_over_cores": 1.0,
-    }
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from containercheck.job import contract, locks, runtime_start
 from containercheck.job.build import image_convert
 from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import by_name
-from containercheck.session import claims
+from containercheck.session import preconditions
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
 from containercheck.site import waiting
@@ -45,12 +45,12 @@ def test_a_night_runs_where_the_file_system_has_no_locks(tmp_path, monkeypatch, 
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with claims.held([tmp_path / "reports", tmp_path / "stage"]):
+    with preconditions.held([tmp_path / "reports", tmp_path / "stage"]):
         pass
 
 
 def test_a_night_still_refuses_to_run_beside_another_one(tmp_path):
-    with claims.held([tmp_path]), pytest.raises(claims.Taken), claims.held([tmp_path]):
+    with preconditions.held([tmp_path]), pytest.raises(preconditions.Taken), preconditions.held([tmp_path]):
         pass
 
 

@@ -9,7 +9,7 @@ from conftest import REPOSITORY, facts_of
 from containercheck.application import references
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
-from containercheck.verdict import known_spreads
+from containercheck.results import earlier_sessions
 from saved import metrics, problems
 from startup import StartUp
 
@@ -52,7 +52,7 @@ def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, sta
         kinds = {metric.name: metric.name.partition("_")[0] for metric in StartUp.metrics}
         new = {name: 1 + later * (kind == "start") + sign * scatter[kind] for name, kind in kinds.items()}
         earlier.append({"baseline": dict.fromkeys(kinds, 0.01), "old": dict.fromkeys(kinds, 1.0), "new": new})
-    priors = known_spreads.metric_priors(StartUp.metrics, {})
+    priors = earlier_sessions.metric_priors(StartUp.metrics, {})
     judged = Evaluation(Facts(facts_of(StartUp.metrics, sides=sides, earlier=earlier, priors=priors)), Path())
     verdicts = {name: pairs.verdict for (_, name), pairs in judged.pairs.items()}
     assert {verdicts.pop(name) for name in ("start", "start_several")} == {starts}

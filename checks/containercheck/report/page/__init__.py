@@ -37,14 +37,14 @@ def write(
     """
     # matplotlib takes half a second to load, which commands without a page save.
     from containercheck.report.page import contents, data
-    from containercheck.results import atomic_files
+    from containercheck.results.cases import write_file
 
     if not nights:
         raise ValueError("there is no night to show")
     metrics, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("metrics", "series"))
     shown = contents.html(nights, series, changes, problems, (metrics.name, points.name))
-    atomic_files.write(metrics, data.metrics(nights[-1]))
-    atomic_files.write(points, data.series(series))
+    write_file(metrics, data.metrics(nights[-1]))
+    write_file(points, data.series(series))
     # Last, because it links to the others.
-    atomic_files.write(path, shown)
+    write_file(path, shown)
     return [path, metrics, points]

@@ -14,7 +14,7 @@ from containercheck.job.explain import explanation
 from containercheck.job.stats import forecasts
 from containercheck.report.page import wording
 from containercheck.report.page.wording import variant_order
-from containercheck.results import open_verdicts, selections
+from containercheck.results import selections
 from containercheck.results.cases import Asked, Case
 from containercheck.results.formatting import count, typed
 from containercheck.results.row import EMULATED as NOT_JUDGED
@@ -77,7 +77,7 @@ def state(case: Case) -> State:
         return FAIL if selections.is_regression(run) else UNMEASURED
     if case.result == "skip":
         return SKIP
-    still_open = open_verdicts.open_rows(case)
+    still_open = selections.open_rows(case)
     if still_open:
         return OF_KIND.get(still_open[0].open_kind, OPEN)
     if any(row.verdict == NOT_JUDGED for row in case.rows):
@@ -202,7 +202,7 @@ def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failur
 
 def _remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: how many metrics failed, and whether a later run passed."""
-    tally = open_verdicts.tally(run)
+    tally = selections.tally(run)
     sentences = [f"Of its metrics: {tally}."] if " of " in tally else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
@@ -213,10 +213,10 @@ def still_open(cases: Sequence[Case]) -> list[Open]:
     """Return the cases with open verdicts, the most urgent first."""
     open_cases = []
     for case in cases:
-        rows = open_verdicts.open_rows(case)
+        rows = selections.open_rows(case)
         if rows:
-            metrics = tuple(f"{row.metric}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
-            name, tally = wording.name(case, where=True), open_verdicts.tally(case)
+            metrics = tuple(f"{row.metric}: {selections.describe(row)} ({_rounds(row)})" for row in rows)
+            name, tally = wording.name(case, where=True), selections.tally(case)
             open_cases.append(Open(name, state(case), tally, metrics, command([case], cases)))
     return sorted(open_cases, key=lambda entry: ALL.index(entry.state))
 

@@ -14,7 +14,7 @@ from containercheck.history.causes import causes
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
-from containercheck.report import answers, summary
+from containercheck.report import table
 from containercheck.report.page import as_published, drawing, trends, wording
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page.applications import applications
@@ -62,12 +62,12 @@ def html(
         counted=page_cases.counted(cases),
         problems=problems,
         causes=trends.changed(causes(changes), cases, all_trends),
-        questions=answers.questions(cases),
+        questions=table.questions(cases),
         failed=failed,
         unmeasured=unmeasured,
         open=page_cases.still_open(cases),
         skips=list(skips.values()),
-        remarks=[*summary.notes(cases), *summary.last_line(cases)],
+        remarks=[*table.notes(cases), *table.last_line(cases)],
         matrices=page_cases.matrices(cases, skips, targets),
         applications=parts,
         published=as_published.table(nights),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from containercheck.explain.between import OTHERS
 from containercheck.report.page.wording import Table, share_of
 from containercheck.results.cases import Case
 from containercheck.results.formatting import size
+from containercheck.results.sides_seen import OTHERS
 
 #: Parts of a provenance that have a table of their own, or differ in nearly every case.
 OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release", "mpi")
