@@ -276,13 +276,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def part_of(row: Row) -> str:
-    """Return the part of the table that a metric belongs to, by what it measures.
-
-    >>> part_of(Row("start", "s", measures=("start",))), part_of(Row("memory", "MB", measures=("start",)))
-    ('start-up', 'memory')
-    >>> part_of(Row("latency", "us", measures=("network",))), part_of(Row("rate", "ns/day"))
-    ('messages', 'applications')
-    """
+    """Return the part of the table that a metric belongs to, by what it measures."""
     measures = {*row.measures}
     if "files" in measures:
         return FILES

@@ -61,6 +61,10 @@ def test_a_generic_container_gets_nothing_of_the_host():
 
 
 def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
+    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
+    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
+    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
+    assert plan == f"{OWN} hostmpi plan {options} hpcc"
     found = made(INTEGRATED)
     enter = ENTER.replace("{{changes}}", "{{mpi-options}} {{changes}}")
     enter = enter.replace("{{prefix}}", "sh /rfm_workdir/subject.host-mpi.sh {{prefix}}")
@@ -116,13 +120,6 @@ def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
         assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
 
 
-def test_the_mpi_library_that_the_site_names_is_brought_in():
-    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
-    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
-    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
-    assert plan == f"{OWN} hostmpi plan {options} hpcc"
-
-
 def test_a_side_has_variables_of_its_own():
     found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
     assert found.script == "export UCX_TLS=rc,sm\n. ./baseline.environ.sh\nsrun hpcc -v"
@@ -173,22 +170,13 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
     assert found.others["run-inside"].endswith(" {{prefix}} mpirun -np 4 --bind-to core hpcc -v")
 
 
-def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
-    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
-    assert found.needs.prepare == (
-        f"{OWN} runtime --command=apptainer --ranks=0 --own-environment --image=image.sif subject",
-    )
-    assert found.script == f"{ENTER} cat"
-
-
-def test_the_node_is_told_in_which_way_images_are_to_run():
-    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/apptainer")
-    found = made(GENERIC.changed(container=container))
-    (line,) = (command for command in found.needs.prepare if " runtime " in command)
-    assert line == (
-        f"{OWN} runtime --command=/opt/apptainer --ranks=4 --own-environment --way=kernel --image=image.sif subject"
-    )
-    assert found.script == f"srun {ENTER.replace('apptainer', '/opt/apptainer')} hpcc -v"
+def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
+    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/our runtime/apptainer")
+    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher(), container=container))
+    words = "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=kernel --image=image.sif subject"
+    assert found.needs.prepare == (f"{OWN} runtime {words}",)
+    # The path of the runtime is one word.
+    assert found.script == f"{ENTER.replace('apptainer', chr(39) + '/opt/our runtime/apptainer' + chr(39))} cat"
 
 
 def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside():
@@ -289,11 +277,6 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
 
 
-def test_the_path_of_a_runtime_is_one_word():
-    spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
-    assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
-
-
 def test_the_runner_is_told_how_many_rounds_or_how_long():
     files = ("md.log", "two words")
     options = {"amount": 4, "seconds": 60.0, "limit": 600.0, "local_ranks": 4, "collect": files}
@@ -353,22 +336,16 @@ def test_a_node_without_python_is_one_line(python):
 
 
 def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
-    side = INTEGRATED.changed(launcher=replace(INTEGRATED.launcher, ranks=LAYOUT.ranks))
+    side = INTEGRATED.changed(launcher=Launcher("measure --repeats 5 --"))
     found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
-    places = {
-        word: next(i for i, line in enumerate(found.needs.prepare) if f" {word} " in line) for word in ("observe",)
-    }
-    assert places["observe"] < next(i for i, line in enumerate(found.needs.prepare) if "hostmpi verify" in line)
-    script = found.others["observe"]
-    assert script.startswith("srun {{start}} apptainer ")
-    assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")
-
-
-def test_what_a_side_sees_is_looked_at_without_the_program_that_measures_starts():
-    container = Container(by_name("Apptainer"), "image.sif")
-    side = Side("subject", "generic", Program("cat"), Launcher("measure --repeats 5 --"), container)
-    found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
-    assert "measure --repeats 5 -- " in found.script
-    observing = found.others["observe"]
-    assert "measure" not in observing
-    assert observing.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")
+    places = [
+        next(i for i, line in enumerate(found.needs.prepare) if word in line)
+        for word in (" observe ", "hostmpi verify")
+    ]
+    assert places == sorted(places)
+    ranked = INTEGRATED.changed(launcher=replace(SRUN, ranks=LAYOUT.ranks))
+    launched = commands.side_commands(ranked, SITE, LAYOUT, "/stage", observed=True).others["observe"]
+    assert launched.startswith("srun {{start}} apptainer ")
+    # The program that measures starts is left out.
+    assert "measure --repeats 5 -- " in found.script and "measure" not in found.others["observe"]
+    assert found.others["observe"].endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")

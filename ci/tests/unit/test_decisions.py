@@ -43,7 +43,7 @@ def test_a_subject_of_four_times_the_time_fails_in_three_rounds_whatever_is_know
     assert len(found.rounds) <= 3 and verdicts(found) == {"fail"} and record.why == DECIDED
 
 
-@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (2, 10), (14, 12)])
+@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (14, 12)])
 def test_a_slow_subject_fails_as_early_as_its_metrics_allow(play, metrics, rounds):
     declared = [Metric(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(metrics)]
     record, found = play(Job(SLOW, declared))
@@ -67,7 +67,7 @@ def test_noise_that_would_never_tell_ends_the_rounds_with_an_open_verdict(play):
     assert 10 <= len(found.rounds) < 40
 
 
-@pytest.mark.parametrize("number", [1, 4, 20])
+@pytest.mark.parametrize("number", [1, 20])
 def test_a_number_of_rounds_is_kept_whatever_the_verdict(play, number):
     record, found = play(Job(SLOW), f"--rounds={number}")
     assert (len(found.rounds), record.why) == (number, "as many as were asked for")
@@ -81,31 +81,21 @@ def test_no_round_begins_that_would_end_after_the_time(play):
     assert verdicts(found) == {"inconclusive"}
 
 
-def test_one_round_counts_however_short_the_time(play):
-    record, found = play(Job(QUIET), "--seconds=0.5")
-    assert (len(found.rounds), record.why) == (1, "the time is used up")
-
-
-def test_a_round_that_is_not_valid_is_not_the_one_that_counts(play):
+def test_one_valid_round_counts_however_short_the_time(play):
     job = Job(QUIET)
     job.faults = {(1, "subject"): {"status": 3}}
     record, found = play(job, "--seconds=0.5")
     assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2], 1)
+    assert record.why == "the time is used up"
 
 
-def test_a_disturbed_round_is_replaced_while_there_is_time_for_another(play):
+@pytest.mark.parametrize(("seconds", "replaced"), [(5, {"1": STRESS}), (3, {})])
+def test_a_disturbed_round_is_replaced_where_there_is_time_for_another(play, seconds, replaced):
     job = Job(QUIET)
     job.disturbed = (1,)
-    record, found = play(job, "--seconds=5")
-    assert (record.replaced, len(found.rounds)) == ({"1": STRESS}, 1)
-
-
-def test_a_disturbed_round_counts_where_there_is_no_time_for_another(play):
-    job = Job(QUIET)
-    job.disturbed = (1,)
-    record, found = play(job, "--seconds=3")
-    assert ([run["round"] for run in record.runs], len(found.rounds), record.replaced) == ([1, 1], 1, {})
-    assert record.busy == "stress-ng (pid 4711)"
+    record, found = play(job, f"--seconds={seconds}")
+    assert (record.replaced, len(found.rounds)) == (replaced, 1)
+    assert record.busy == ("" if replaced else "stress-ng (pid 4711)")
 
 
 def test_a_side_by_itself_runs_once(play):
@@ -184,7 +174,7 @@ def limit_of(job, play, number=2, side="subject"):
     return limit
 
 
-@pytest.mark.parametrize(("baseline", "limit"), [(0.1, 60), (3.0, 60), (4.0, 80), (29.0, 580), (31.0, 600), (900, 600)])
+@pytest.mark.parametrize(("baseline", "limit"), [(3.0, 60), (4.0, 80), (31.0, 600)])
 def test_a_subject_may_take_twenty_times_as_long_as_its_baseline_and_a_minute_in_any_case(play, baseline, limit):
     job = Job(QUIET)
     job.seconds = baseline

@@ -86,18 +86,15 @@ def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, 
     assert selections.failure(collect([load(place.report)])[0])
 
 
-def test_without_a_failure_there_is_nothing_to_try(tmp_path, monkeypatch, capsys):
+def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch, capsys):
+    assert explain.explained(cases(), "HPCC")[1:] == ["  nothing that is known to cost time differs"]
+    with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
+        explain.explained(cases(), "GROMACS")
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
     save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
     monkeypatch.setattr(explain, "last_report", lambda place: place.report)
     assert explain.main(["HPCC", "--try"], place) == 1
     assert "no case failed" in capsys.readouterr().err
-
-
-def test_what_nothing_explains_gets_no_story():
-    assert explain.explained(cases(), "HPCC")[1:] == ["  nothing that is known to cost time differs"]
-    with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
-        explain.explained(cases(), "GROMACS")
 
 
 def compare(old, new):
@@ -123,60 +120,49 @@ def test_two_sessions_are_compared():
         compare(cases(provenance=old), cases())
 
 
-def test_what_is_kept_is_the_same_in_every_job():
+def test_observations_are_kept_without_the_parts_of_one_job_and_rules_can_ask_them():
+    environment = {"UCX_TLS": "tcp", "OMPI_MCA_orte_rank": "1", "SLURM_JOB_ID": "7", "PWD": "/stage"}
+    environment |= {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2"}
     seen = Observation(
-        environment={"UCX_TLS": "tcp", "FI_TOKEN": "hidden:12345678", "OMPI_MCA_orte_rank": "1", "HOME": "/home/me"},
+        environment=environment,
+        # A variable that may be a secret has no fingerprint.
+        fingerprints={"MY_LIBRARY": "0123abcd", "MY_TOKEN": "", "UCX_TLS": "f"},
         limits={"Max locked memory": "65536", "Max nice priority": "0"},
         space={"/dev/shm": [8 << 20, 12345]},
         mounts={"/": ["overlay", "overlay", "rw"]},
+        user="uid=0(root) gid=0(root)",
+        cgroup=[
+            "4:memory:/slurm/uid_0/job_12/step_0",
+            "3:cpu:/slurm/uid_0/job_12/step_0",
+            "0::/docker/0123456789abcdef",
+        ],
     )
     kept = sides_seen.kept(seen)
-    assert kept["variable"] == {"UCX_TLS": "tcp"}
-    assert kept["limit"] == {"Max locked memory": "65536"}
-    assert kept["shared memory"] == "8 MiB"
-    assert kept["file system"] == {"/": "overlay", "/tmp": "overlay", "/dev/shm": "overlay"}
-    assert json.dumps(kept)
-
-
-def test_rules_can_ask_what_was_kept():
-    seen = Observation(
-        environment={"UCX_TLS": "tcp"},
-        limits={"Max locked memory": "65536"},
-        space={"/dev/shm": [8 << 20, 8 << 20]},
-        mounts={"/": ["fuse.squashfuse_ll", "x", "ro", "rw"]},
-        devices=["/dev/fuse"],
-        libc="musl",
-    )
-    again = sides_seen.observation(json.loads(json.dumps(sides_seen.kept(seen))))
-    assert sides_seen.kept(again) == sides_seen.kept(seen)
+    assert kept == {
+        "variable": {"UCX_TLS": "tcp"},
+        "other variable": {"MY_LIBRARY": "0123abcd", "MY_TOKEN": "set"},
+        "limit": {"Max locked memory": "65536"},
+        "file system": {"/": "overlay", "/tmp": "overlay", "/dev/shm": "overlay"},
+        "shared memory": "8 MiB",
+        "user": "uid=0(root) gid=0(root)",
+        "cgroup": ["/docker/#", "/slurm/uid_#/job_#/step_#"],
+    }
+    again = sides_seen.observation(json.loads(json.dumps(kept)))
     assert (again.space["/dev/shm"][0], again.environment) == (8 << 20, {"UCX_TLS": "tcp"})
+    assert again.mounts["/"][0] == "overlay"
 
 
-def test_of_variables_that_no_rule_knows_the_name_is_kept_and_what_tells_nights_apart():
-    of_job = {"SLURM_JOB_ID": "7", "PWD": "/stage"}
-    environment = {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2", "UCX_TLS": "tcp", **of_job}
-    seen = Observation(environment=environment, fingerprints={"MY_LIBRARY": "0123abcd", "MY_TOKEN": "", "UCX_TLS": "f"})
-    assert sides_seen.kept(seen)["other variable"] == {"MY_LIBRARY": "0123abcd", "MY_TOKEN": "set"}
-    assert sides_seen.kept(seen)["variable"] == {"UCX_TLS": "tcp"}
-
-
-def test_user_and_cgroup_are_kept_without_the_numbers_of_a_job():
-    lines = ["4:memory:/slurm/uid_0/job_12/step_0", "3:cpu:/slurm/uid_0/job_12/step_0", "0::/docker/0123456789abcdef"]
-    kept = sides_seen.kept(Observation(user="uid=0(root) gid=0(root)", cgroup=lines))
-    assert kept == {"user": "uid=0(root) gid=0(root)", "cgroup": ["/docker/#", "/slurm/uid_#/job_#/step_#"]}
-
-
-def test_what_runs_used_is_kept_and_rules_can_ask_it():
+def test_the_use_of_runs_is_kept_and_rules_can_ask_it():
     blas = "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"
-    kept = sides_seen.used(Use(12.3, libraries=frozenset([blas]), interfaces=frozenset(["fab0"]), threads=4))
+    use = Use(12.3, libraries=frozenset([blas]), interfaces=frozenset(["fab0"]), threads=4, throttled=[1, 100, 0.5])
+    kept = sides_seen.used(use._replace(memory_limit=float(2 << 30)))
     assert kept == {
         "library": {"libopenblas": "x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"},
         "interfaces": ["fab0"],
         "threads": 4,
+        "limit": {"processors": "0.5", "memory": "2 GiB"},
     }
-    limited = sides_seen.used(Use(throttled=[1, 100, 0.5], memory_limit=float(2 << 30)))
-    assert limited == {"limit": {"processors": "0.5", "memory": "2 GiB"}}
-    again = sides_seen.use(json.loads(json.dumps({**kept, **limited})))
+    again = sides_seen.use(json.loads(json.dumps(kept)))
     assert (again.threads, again.interfaces, again.memory_limit) == (4, {"fab0"}, 2 << 30)
     assert sides_seen.used(Use()) == {}
 

@@ -206,7 +206,6 @@ class Log(cache.Entry):
 @pytest.mark.parametrize(
     "line",
     [
-        "E: Failed getting release file http://deb.debian.org/debian/dists/bookworm/Release",
         "Err:1 http://deb.debian.org/debian bookworm InRelease  Could not connect to 127.0.0.1:9 (127.0.0.1)",
         "Temporary failure resolving 'deb.debian.org'",
         "WARNING: Retrying after connection broken by 'NewConnectionError(...)': /simple/db12/",

@@ -43,20 +43,15 @@ def nights(*cases):
 # Nights.
 
 
-def test_nights_tell_how_far_rounds_spread_with_a_margin():
-    known = spreads.from_nights(nights(*(case(3.0, 5, seed) for seed in range(12))))
-    told = known["here:one"][NAME]["rate"]
-    assert (told["source"], told["unit"]) == ("12 nights", "%")
-    assert told["spread"] == pytest.approx(3.0 * spreads.MARGIN, rel=0.25)
-
-
-def test_one_wild_night_does_not_rule_a_month():
-    quiet = [case(2.0, 5, seed) for seed in range(12)]
+def test_the_latest_nights_give_the_spread_with_a_margin_and_no_wild_one_rules():
+    old, new = ([case(spread, 5, seed) for seed in range(30)] for spread in (30.0, 2.0))
     calm, wild = (
-        spreads.from_nights(nights(*own))["here:one"][NAME]["rate"]["spread"]
-        for own in (quiet, [*quiet, case(80.0, 5, 99)])
+        spreads.from_nights(nights(*own))["here:one"][NAME]["rate"]
+        for own in ([*old, *new], [*old, *new[:-1], case(80.0, 5, 99)])
     )
-    assert wild < 2 * calm
+    assert (calm["source"], calm["unit"]) == ("30 nights", "%")
+    assert calm["spread"] == pytest.approx(2.0 * spreads.MARGIN, rel=0.2)
+    assert wild["spread"] < 2 * calm["spread"]
 
 
 def test_too_few_nights_say_nothing():
@@ -68,21 +63,13 @@ def test_too_few_nights_say_nothing():
     assert spreads.from_nights(both) == {}
 
 
-def test_only_the_latest_nights_count():
-    old, new = ([case(spread, 5, seed) for seed in range(30)] for spread in (30.0, 2.0))
-    told = spreads.from_nights(nights(*old, *new))["here:one"][NAME]["rate"]
-    assert (told["source"], told["spread"]) == ("30 nights", pytest.approx(2.5, rel=0.2))
-
-
 def test_nights_that_compare_runtimes_and_bare_runs_say_nothing():
     assert spreads.from_nights(nights(*(case(3.0, 9, seed, runtimes="a,b") for seed in range(5)))) == {}
     bare = [raw(row(overhead=None), variant="bare", measured=[{"baseline": {"rate": 1.0}}] * 5) for _ in range(5)]
     assert spreads.from_nights(nights(*bare)) == {}
-
-
-def test_a_metric_that_is_always_the_same_has_a_least_spread():
-    told = spreads.from_nights(nights(*(case(0.0, 5, seed) for seed in range(5))))["here:one"][NAME]["rate"]
-    assert told["spread"] == pytest.approx(spreads.MARGIN * spreads.LEAST_PART * 5.0)
+    # A metric that is always the same has a least spread.
+    equal = spreads.from_nights(nights(*(case(0.0, 5, seed) for seed in range(5))))["here:one"][NAME]["rate"]
+    assert equal["spread"] == pytest.approx(spreads.MARGIN * spreads.LEAST_PART * 5.0)
 
 
 def test_ending_with_the_verdict_does_not_make_the_spread_smaller_night_by_night():

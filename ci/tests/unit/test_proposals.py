@@ -26,7 +26,7 @@ from reframe.frontend.reporting.storage import StorageBackend
 NIGHTS = [100, 101, 99, 102, 98, 100.5, 99.5, 101, 99, 100, 100, 100]
 
 
-@pytest.mark.parametrize("count", [10, 14, 20, 30, 60])
+@pytest.mark.parametrize("count", [10, 20, 60])
 def test_another_night_leaves_the_range_in_one_of_1000_cases(count):
     draws = np.random.default_rng(1).standard_normal((100_000, count + 1))
     nights, after = draws[:, :-1], draws[:, -1]
@@ -40,21 +40,15 @@ def test_another_night_leaves_the_range_in_one_of_1000_cases(count):
     assert 0.0005 < left < 0.0015
 
 
-def test_the_side_that_is_better_has_no_end():
+def test_the_range_has_no_end_on_the_better_side_and_resists_a_sick_node():
     assert Reference.of(NIGHTS, "higher").upper is None
     assert Reference.of(NIGHTS, "lower").lower is None
     both = Reference.of(NIGHTS)
     assert (both.value, both.lower) == (100, -both.upper)
     assert -0.1 < both.lower < -0.03
-
-
-def test_a_night_with_a_sick_node_does_not_widen_it():
     assert Reference.of([*NIGHTS, 50]).lower == pytest.approx(Reference.of([*NIGHTS, 98]).lower, abs=0.01)
-
-
-def test_nights_that_equal_each_other_have_a_range_all_the_same():
-    found = Reference.of([3.0] * 10)
-    assert (found.lower, found.upper, found.spread) == (-0.02, 0.02, 0)
+    equal = Reference.of([3.0] * 10)
+    assert (equal.lower, equal.upper, equal.spread) == (-0.02, 0.02, 0)
 
 
 @pytest.mark.parametrize(

@@ -95,18 +95,10 @@ def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
 # Progress.
 
 
-def raw(name, variant, hashcode, seconds, result="pass"):
+def raw(name, variant, hashcode, seconds):
     """Return a case as the report has it."""
-    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only"}
-    expected = {"expected": seconds}
-    return {
-        **head,
-        "environ": "builtin",
-        "variant": variant,
-        "hashcode": hashcode,
-        "result": result,
-        "expected": expected,
-    }
+    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only", "result": "pass"}
+    return {**head, "environ": "builtin", "variant": variant, "hashcode": hashcode, "expected": {"expected": seconds}}
 
 
 KNOWN = [
@@ -138,12 +130,6 @@ def end(current, tmp_path):
     return announced
 
 
-def test_what_ended_is_counted(current, end):
-    assert current.line(30) == "0 of 3 done"
-    end(KNOWN[0], {**KNOWN[1], "result": "fail"})
-    assert current.line(30).startswith("2 of 3 done, 1 failed; ")
-
-
 def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete(current, end, tmp_path):
     (tmp_path / "log").write_bytes(b"a line\n\xff, and half")
     assert end(KNOWN[2]) == "a line\n"
@@ -153,17 +139,17 @@ def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete
     assert current.news().encode(errors="surrogateescape") == b"\xff, and half of another\n"
 
 
-def test_the_rest_is_foreseen_from_what_is_done(current, end, monkeypatch):
+def test_ended_cases_are_counted_and_the_time_left_is_foreseen(current, end, monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 100)
-    assert "left" not in current.line(30)
+    assert current.line(30) == "0 of 3 done"
     end(KNOWN[0])
     # A tenth is done in 100 s.
     assert current.line(30) == "1 of 3 done; about 15 min left"
-    end(KNOWN[1])
-    assert current.line(30) == "2 of 3 done; about 43 s left"
+    end({**KNOWN[1], "result": "fail"})
+    assert current.line(30) == "2 of 3 done, 1 failed; about 43 s left"
     end(KNOWN[2])
-    assert current.line(30) == "3 of 3 done"
+    assert current.line(30) == "3 of 3 done, 1 failed"
 
 
 def output_of(stage, job, text, age=0.0):
@@ -182,6 +168,8 @@ def test_the_job_that_printed_last_is_named_with_its_last_line(current, tmp_path
     assert current.line(30) == "0 of 3 done; Other_0: building"
     output_of(tmp_path, "Other_0", "")
     assert current.line(30) == "0 of 3 done; Other_0: no output yet"
+    output_of(tmp_path, "Other_0", "", age=60)
+    assert current.line(30) == "0 of 3 done"
 
 
 SHOWN = """

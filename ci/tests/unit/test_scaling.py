@@ -66,19 +66,13 @@ def ups(*raw):
 
 def test_a_variant_has_a_line_beneath_the_table():
     raw = ran("integrated", {1: 12.3, 2: 21.9}, bare={1: 12.5, 2: 22.75})
-    said = "Code integrated: 1 node 12.3 ns/day, 2 nodes 21.9 ns/day: speed-up 1.78, efficiency 89 % (bare 91 %)"
-    assert told(*raw) == [said]
+    line = "Code integrated: 1 node 12.3 ns/day, 2 nodes 21.9 ns/day: speed-up 1.78, efficiency 89 % (bare 91 %)"
+    assert told(*raw) == [line]
     # A heading and two metrics are above it.
-    assert table.lines(read(raw))[3] == said
-
-
-def test_each_number_of_nodes_has_its_speed_up_and_bare_has_a_line_of_its_own():
-    values = {1: 10.0, 2: 19.0, 4: 36.0}
-    assert told(*ran("bare", values), *ran("generic", values)) == [
+    assert table.lines(read(raw))[3] == line
+    assert told(*ran("bare", {1: 10.0, 2: 19.0, 4: 36.0})) == [
         "Code bare: 1 node 10 ns/day, 2 nodes 19 ns/day, 4 nodes 36 ns/day: "
-        "speed-up 1.9 and 3.6, efficiency 95 % and 90 %",
-        "Code generic: 1 node 10 ns/day, 2 nodes 19 ns/day, 4 nodes 36 ns/day: "
-        "speed-up 1.9 and 3.6, efficiency 95 % and 90 % (bare 95 % and 90 %)",
+        "speed-up 1.9 and 3.6, efficiency 95 % and 90 %"
     ]
 
 
@@ -140,24 +134,15 @@ def test_of_one_number_of_nodes_nothing_is_shown(raw):
     assert scaling.by_row(read(raw)) == {}
 
 
-def test_without_the_smallest_run_the_next_one_is_the_measure():
-    down = made.case("Code", "bare", 1, result="skip", skip_reason="the node is down")
-    (line,) = told(*ran("bare", {2: 10.0, 4: 19.0}), down)
-    assert line == "Code bare: 2 nodes 10 ns/day, 4 nodes 19 ns/day: speed-up 1.9 against 2 nodes, efficiency 95 %"
-
-
-@pytest.mark.parametrize("nodes", [1, 2, 4])
-@pytest.mark.parametrize("with_metrics", [False, True])
-def test_a_case_that_failed_is_left_out_and_named(nodes, with_metrics):
-    values = {1: 10.0, 2: 19.0, 4: 36.0}
-    raw = ran("generic", values)
-    for raw_case in raw:
-        if raw_case["num_nodes"] == nodes:
-            raw_case.update(FAILED, **({} if with_metrics else {"results": []}))
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_case_that_failed_is_left_out_and_named(nodes):
+    """Without the smallest run the next one is the measure."""
+    raw = ran("generic", {1: 10.0, 2: 20.0, 4: 36.0})
+    raw[nodes - 1].update(FAILED)
     (line,) = told(*raw)
     assert line.endswith(f"; left out: {scaling.amount(nodes, scaling.NODES)} (failed)")
-    assert f"{scaling.amount(nodes, scaling.NODES)} {values[nodes]:g} ns/day" not in line
-    assert sorted(ups(*raw)) == [n for n in values if n != nodes]
+    assert ("against 2 nodes" in line) == (nodes == 1)
+    assert sorted(ups(*raw)) == [n for n in (1, 2, 4) if n != nodes]
 
 
 def test_a_failure_that_went_away_is_left_out_too():
@@ -192,10 +177,7 @@ def test_lines_that_differ_in_metric_axes_or_partition_say_so():
     for raw_case in raw:
         raw_case["results"].append({**raw_case["results"][0], "metric": "other"})
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code bare, rate", "Code bare, other"]
-
-
-def test_several_subjects_have_a_line_each():
-    raw = ran("generic", {1: 10.0, 2: 20.0})
+    raw = ran("generic", values)
     for raw_case in raw:
         raw_case["results"] = [{**raw_case["results"][0], "subject_label": name} for name in ("old", "new")]
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code generic (old)", "Code generic (new)"]
@@ -240,9 +222,7 @@ def test_fewer_ranks_on_a_node_have_speed_up_and_efficiency_over_cores():
     ]
     (group,) = scaling.of(read(raw))
     assert (group.over, [point.at for point in group.sides[0].points]) == (scaling.CORES, [1, 14, 28])
-
-
-def test_threads_scale_over_cores_as_ranks_do():
+    # Threads are no other.
     (line,) = told(on(1, 8.0, 1, axis="workers"), on(1, 1.6, 8, axis="workers", named=0))
     assert line == "Code bare: 1 core 8 s, 8 cores 1.6 s: speed-up 5, efficiency 62 %"
 

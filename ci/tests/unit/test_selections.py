@@ -93,8 +93,9 @@ def test_cases_share_the_time_where_each_can_close_one_of_its_metrics():
 def test_what_looks_too_slow_goes_first():
     cases = [case("Short", row(needed=13)), case("Slow", row(needed=16, open_kind="slower"))]
     assert chosen(selections.plan(cases, left=44)) == ["Slow"]
-    # Where there is time for both, both go on.
-    assert len(selections.plan(cases).cases) == 2
+    # Where there is time for both, both go on; the person may limit the seconds.
+    plan = selections.plan(cases, limits={"": 4.0, "Slow": 30.0})
+    assert plan.seconds == {"Short": 4, "Slow": 30}
 
 
 def test_a_session_has_a_usual_length():
@@ -106,12 +107,8 @@ def test_a_session_has_a_usual_length():
     # Not even a first pass of all of them would fit, or nobody knows what they take.
     assert selections.usual_session(made(200, 100)) == 0
     assert selections.usual_session([case("A")]) == 0
-
-
-def test_the_person_may_limit_the_seconds():
-    cases = [case("A", row(needed=22)), case("B", row(needed=22))]
-    assert selections.plan(cases, limits={"": 20.0, "B": 30.0}).seconds == {"A": 20, "B": 30}
-    assert selections.plan(cases[:1], left=61.5, limits={"": 20.0}).seconds == {"A": 20}
+    # The time of builds, beyond the usual start, is not part of it.
+    assert selections.built([case("A", building=300.0), case("B", building=60.0), case("C", building=5.0)]) == 340
 
 
 NEEDS = st.lists(st.tuples(st.sampled_from("ABC"), st.integers(13, 40), st.floats(0.01, 100)), max_size=8)
@@ -163,10 +160,6 @@ def test_the_first_run_takes_no_more_than_its_part_unless_that_is_too_little_for
         shortest = selections.takes(cases, selections.first_seconds(cases, 0))
         most = max(selections.FIRST_PART * session, shortest)
         assert takes <= most + 0.5 * len(cases)
-
-
-def test_the_time_of_builds_is_that_beyond_the_usual_start():
-    assert selections.built([case("A", building=300.0), case("B", building=60.0), case("C", building=5.0)]) == 340
 
 
 CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, metric="other"), row("pass", spread=99.0))
