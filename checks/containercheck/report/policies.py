@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from containercheck.report import scaling
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
 
 #: Label of the bare side, and beginning of the names of the metrics of times: of the whole, and of each program.
 BARE, SECONDS = "bare", "seconds_"
@@ -103,8 +103,8 @@ def _contained(variant: str, rows: list[Row]) -> Times:
 
 
 def _add(known: dict[str, Value], policy: str, value: float | None, error: float | None) -> None:
-    if value is not None and math.isfinite(value) and value > 0:
-        known.setdefault(policy, Value(value, error if error is not None and math.isfinite(error) else None))
+    if is_finite(value) and value > 0:
+        known.setdefault(policy, Value(value, error if is_finite(error) else None))
 
 
 def lines(cases: Iterable[Case]) -> list[str]:

@@ -15,7 +15,7 @@ from containercheck.report import policies, scaling
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, names, number, short_name, size, typed
-from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row
+from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
 #: Half width in percent above which an interval is only printed as wider than this.
 WIDEST = 100.0
@@ -94,24 +94,20 @@ def overhead(row: Row) -> str:
 
 
 def _interval(row: Row) -> str:
-    unit, half, low, high = row.overhead_unit, row.interval, row.low, row.high
-    if _finite(half):
+    unit, half, low, high, middle = row.overhead_unit, row.interval, row.low, row.high, row.overhead or 0.0
+    if is_finite(half):
         # A fail takes more evidence than a pass, so one end may be much farther from the estimate than the other.
-        if _finite(low) and _finite(high) and abs(high + low - 2 * row.overhead) > LOPSIDED * half:
+        if is_finite(low) and is_finite(high) and abs(high + low - 2 * middle) > LOPSIDED * half:
             return f"({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
         if unit == "%" and half > WIDEST:
             return f"±>{WIDEST:g} %"
         return f"± {number(half, 2)} {unit}"
     # With few rounds one end may be known, and the other not.
-    if _finite(low) and not _finite(high):
+    if is_finite(low) and not is_finite(high):
         return f"(at least {number(low, 2, '+')}) {unit}"
-    if _finite(high) and not _finite(low):
+    if is_finite(high) and not is_finite(low):
         return f"(at most {number(high, 2, '+')}) {unit}"
     return f"± ? {unit}"
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def side(row: Row, which: str, labelled: bool) -> str:
@@ -129,16 +125,13 @@ def side(row: Row, which: str, labelled: bool) -> str:
 def spreads(row: Row) -> str:
     """Return the spread of the baseline's values and that of the subject's; empty where they are not known.
 
-    In percent of the side's median, or in the metric's unit where that is what the overhead is told in.
+    In percent of the side's median, or in the metric's unit where the overhead is in that.
     """
-    known = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
-    known = [(spread, middle) for spread, middle in known if spread is not None]
+    sides = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
+    known = [(spread, middle or 0.0) for spread, middle in sides if spread is not None]
+    values, unit = [spread for spread, _ in known], row.unit
     if row.overhead_unit == "%" and all(middle for _, middle in known):
-        return _spread_text([100 * spread / abs(middle) for spread, middle in known], "%")
-    return _spread_text([spread for spread, _ in known], row.unit)
-
-
-def _spread_text(values: Sequence[float], unit: str) -> str:
+        values, unit = [100 * spread / abs(middle) for spread, middle in known], "%"
     return f"{', '.join(number(value, 2) for value in values)} {unit}".strip() if values else ""
 
 

@@ -86,12 +86,11 @@ def compared_in(
     :param work: what the runs work on: any facts that have to be the same.
     :param stagedir: the job's stage directory, with the records of its images; its path makes no difference.
     """
-    contained = [side for side in sides if side.container]
-    commands = {side.name: side.container.typed for side in contained}
+    containers = {side.name: side.container for side in sides if side.container}
     return {
         "side": {side.name: _label(side) for side in sides},
-        "runtime": commands,
-        "image": {side.name: _image(side.container.image, Path(stagedir)) for side in contained},
+        "runtime": {name: container.typed for name, container in containers.items()},
+        "image": {name: _image(container.image, Path(stagedir)) for name, container in containers.items()},
         "layout": {
             "nodes": str(layout.nodes),
             "ranks on a node": str(layout.ranks_per_node),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from containercheck.job import contract
 from containercheck.job.stats import pairs
 from containercheck.job.verdict.comparison import EMULATED as EMULATED
 from containercheck.job.verdict.outcome import NOT_JUDGED as NOT_JUDGED
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 3
@@ -30,7 +34,7 @@ class Record:
     :ivar judged: whether its rounds came to their end, whatever became of their confirmation.
     :ivar ended: the signal that ended it early, such as ``SIGTERM``; None where there was none.
     :ivar took: seconds of the job, including what came before the rounds.
-    :ivar verdict: see job/conclusion.py; empty where the job was killed before it had one.
+    :ivar verdict: see job/rounds.py; empty where the job was killed before it had one.
     """
 
     runs: Sequence[Mapping[str, Any]] = ()
@@ -177,6 +181,11 @@ class Row:
         known = {field.name for field in fields(cls)}
         values = {name: frozen(value) for name, value in stored.items() if name in known and value is not None}
         return cls(**values)
+
+
+def is_finite(value: Any) -> TypeGuard[float]:
+    """Return whether a value is a number, and neither infinite nor NaN."""
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def frozen(value: Any) -> Any:
