@@ -274,7 +274,6 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
         (["apptainer", "singularity"], [], "apptainer"),
         # It runs images, and builds none.
         (["ch-run", "singularity"], [], "singularity"),
-        (["ch-run"], [], ""),
         (["apptainer", "singularity"], ["podman"], ""),
     ],
 )

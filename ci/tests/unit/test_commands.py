@@ -179,23 +179,15 @@ def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_
     assert found.script == f"{ENTER.replace('apptainer', chr(39) + '/opt/our runtime/apptainer' + chr(39))} cat"
 
 
-def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside():
-    """One container on each node; without the site's network, or with the host's MPI, the case is skipped."""
+def test_a_network_of_the_containers_own_needs_the_sites_name_and_the_images_mpi():
+    """Without the site's network, or with the host's MPI, the case is skipped; the golden job has the commands."""
     overlay = Container(by_name("Podman").in_way("overlay"), "image")
-    site = replace(SITE, container_network="net0")
-    found = made(GENERIC.changed(container=overlay, launcher=Launcher("srun -n 8", ranks=8)), site)
-    start = "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=4 --cpu-bind=none --mpi=none"
-    assert found.script.startswith(f"{start} --kill-on-bad-exit=1 {{{{start}}}} podman run ")
-    assert " --network=net0 " in found.script
-    assert found.script.endswith(" sh /rfm_workdir/own-network.sh 2 4 mpirun -np 8 {{prefix}} hpcc -v")
-    assert found.container["ranks"]["own_network"]
-    assert found.files["own-network.sh"].startswith("# usage: sh own-network.sh ")
     with pytest.raises(SkipTestError, match="podman.overlay on 2 nodes needs a network .* container_network"):
         made(GENERIC.changed(container=overlay))
     with pytest.raises(SkipTestError, match="only the generic variant"):
+        site = replace(SITE, container_network="net0")
         made(INTEGRATED.changed(container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
-    layout = replace(LAYOUT, nodes=1)
-    alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, layout, "/stage").script
+    alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, replace(LAYOUT, nodes=1), "/stage").script
     assert alone.startswith("{{start}} podman run ") and " --network=bridge " in alone
 
 
@@ -215,21 +207,12 @@ def test_an_engine_is_asked_for_the_hosts_network_only_where_containers_of_sever
     assert not asks(replace(docker, runtime=by_name("Podman")), 2)
 
 
-def test_a_container_may_be_an_option_of_the_launcher():
-    """As Pyxis has it (args.c): then a process alone needs the launcher too."""
+def test_where_a_container_is_an_option_of_the_launcher_a_process_alone_has_one_too():
+    """As Pyxis has it (args.c); the golden job has the commands. The start of containers includes the launcher."""
     image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))
-    options = (
-        '--container-image="$PWD"/{{image}} --container-mounts=/stage:/rfm_workdir --container-workdir=/rfm_workdir '
-        "{{options}} --container-mounts=/data:/data {{changes}}"
-    )
-    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
-    assert found.script == f"{{{{start}}}} srun --mpi=pmix {options} {{{{prefix}}}} hpcc -v"
-    alone = f"{{{{start}}}} srun --nodes=1 --ntasks=1 {options} {{{{prefix}}}}"
-    assert found.others["look-up"] == f"{alone} {commands.LOOKUP}"
-    assert " --required-option=--container-image " in next(line for line in found.needs.prepare if " runtime " in line)
-    # What measures the start of containers starts the launcher.
-    found = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image))
-    assert found.script == f"startup.py -- {alone} hpcc -v"
+    script = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image)).script
+    assert script.startswith('startup.py -- {{start}} srun --nodes=1 --ntasks=1 --container-image="$PWD"/{{image}} ')
+    assert " --container-mounts=/data:/data " in script
 
 
 def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
