@@ -63,7 +63,7 @@ class NightSettings:
 
     @property
     def identity(self) -> str:
-        """What identifies the arguments."""
+        """The identity of the arguments."""
         return hashlib.sha256(json.dumps(self.arguments).encode()).hexdigest()[:12]
 
     def settings(self, night: str) -> Settings:

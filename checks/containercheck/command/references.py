@@ -22,11 +22,11 @@ from typing import Any
 from containercheck.command.parsers import parsed
 from containercheck.history.proposed_references import (
     NIGHTS,
+    MetricNights,
     NoReference,
     NotPut,
     Reference,
     Run,
-    Series,
     alike,
     passed,
     put,
@@ -145,7 +145,7 @@ class Proposal:
             for metric in series(same):
                 self._put(file, name, (case_runs[-1].check, *key), metric)
 
-    def _put(self, file: File, name: str, keys: Sequence[Any], metric: Series) -> None:
+    def _put(self, file: File, name: str, keys: Sequence[Any], metric: MetricNights) -> None:
         try:
             reference = Reference.of(metric.nights, metric.better, self.least)
         except NoReference as error:
@@ -202,7 +202,7 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
 def period(text: str) -> tuple[float, float]:
     """Return the ends of a period in ReFrame's syntax, in seconds since the epoch.
 
-    :raises NothingProposed: the text is no period.
+    :raises NothingProposed: the text is not a period.
     """
     # Not above: ReFrame takes half a second to load, and only this function needs it.
     from reframe.frontend.reporting.utility import parse_time_period
@@ -272,5 +272,5 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def say(text: str) -> None:
-    """Print a line to standard error, as it is no part of the diff."""
+    """Print a line to standard error: standard output has only the diff."""
     print(f"references: {text}", file=sys.stderr, flush=True)

@@ -26,7 +26,7 @@ DIGITS = 12
 WORDS = {"runtimes": "runtime", "image_sha256": "image", "mpi": "MPI library", "builds": "build", "bound": "cores"}
 #: Keys that say the same as the image's digest, where there is one.
 OF_DIGEST = ("image", "image_id")
-#: What a fact is called that a side did not see, and another night's did.
+#: Value of a fact that a side did not see, where another night's did.
 ABSENT = "none"
 #: Fewest nights of which at least two have to agree: what was new in each of them is new for no reason.
 SETTLED = 3
@@ -150,7 +150,7 @@ def _by_rules(change: Change) -> list[str]:
     ]
 
 
-#: What a side saw in a night, where that is known, and what its runs used.
+#: Observation of a side in a night, where there is one, and the use of its runs.
 _Facts = tuple[Optional[Observation], Use]
 
 
@@ -178,7 +178,7 @@ def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
     before, after = _with_absent(before, after)
     then, now = (_values(points) for points in (before, after))
     changed = [name for name in now if name in then and not then[name] & now[name]]
-    # What was new in every night is new for no reason.
+    # A value that was new in every night is new for no reason.
     changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
     if "image_sha256" in changed:
         changed = [name for name in changed if name not in OF_DIGEST]

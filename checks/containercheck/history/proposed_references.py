@@ -84,7 +84,7 @@ class Reference:
 
 
 @dataclass
-class Series:
+class MetricNights:
     """The values of one metric of one case, by night.
 
     :ivar better: whether ``higher`` or ``lower`` values are better; None where the database does not say.
@@ -184,22 +184,22 @@ def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
     return same, len({run.night for run in eligible} - {run.night for run in same})
 
 
-def series(runs: Iterable[Run]) -> list[Series]:
+def series(runs: Iterable[Run]) -> list[MetricNights]:
     """Return the metrics of runs, the latest last, without overheads, emulated processors, and duets (half a node).
 
     In the container variants a metric is the container's; the bare variant has the bare program's.
     """
-    by_metric: dict[str, Series] = {}
+    by_metric: dict[str, MetricNights] = {}
     for run in runs:
         rows = {row.metric: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
         for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
             metric = key.rpartition(":")[2]
             if metric not in rows or value is None:
                 continue
-            history = by_metric.setdefault(metric, Series(metric, unit, rows[metric].better or None))
+            history = by_metric.setdefault(metric, MetricNights(metric, unit, rows[metric].better or None))
             if history.unit != unit:
                 # The check has measured something else since then.
-                history = by_metric[metric] = Series(metric, unit, rows[metric].better or None)
+                history = by_metric[metric] = MetricNights(metric, unit, rows[metric].better or None)
             history.better = rows[metric].better or None
             history.values.setdefault(run.night, []).append(value)
     return list(by_metric.values())
@@ -213,7 +213,7 @@ def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> 
     """Return a text with an entry ``key: [values]  # comment`` after the other keys, or in place of our older one.
 
     :param keys: the check, those of the file's index, and the metric.
-    :raises NotPut: a person wrote the entry, another key matches it too, or the file is no mapping of mappings.
+    :raises NotPut: a person wrote the entry, another key matches it too, or the file is not a mapping of mappings.
     """
     entry = yaml.safe_dump(list(values), default_flow_style=True, width=1000).strip()
     lines = text.splitlines()

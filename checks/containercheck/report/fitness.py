@@ -59,14 +59,14 @@ def findings(
 
 
 def is_fit(found: Sequence[Finding]) -> bool:
-    """Tell whether nothing is in the way."""
+    """Return whether nothing is in the way."""
     return all(finding.state != PROBLEM for finding in found)
 
 
 def _architecture(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
     here = host["processor"]["architecture"]
     if image.architecture in (None, here):
-        return Finding(FINE, "architecture", image.architecture or "not told by the image")
+        return Finding(FINE, "architecture", image.architecture or "not stated by the image")
     return Finding(
         PROBLEM,
         "architecture",
@@ -150,7 +150,7 @@ def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
 
 
 def _pmi(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
-    """Return whether srun speaks what the image's MPI is started by; nothing where there is no srun."""
+    """Return whether srun has the interface by which the image's MPI is started; nothing where there is no srun."""
     plugins = host["pmi"]
     if not plugins:
         return []
@@ -206,7 +206,7 @@ def _start(image: ImageFacts) -> Finding:
     text += f"{between} in {len(image.starts)} rounds)" if between else ""
     if image.start < SLOW_START:
         return Finding(FINE, "start", text)
-    return Finding(REMARK, "start", text, "see whether the runtime unpacks it at each start: doctor tells")
+    return Finding(REMARK, "start", text, "see with containercheck doctor whether the runtime unpacks it at each start")
 
 
 def _checks(image: ImageFacts) -> Finding:

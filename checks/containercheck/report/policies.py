@@ -1,7 +1,7 @@
-"""What the policies of sharing cores gain: the speed-up of each against none, bare and in the same container.
+"""Show the gain of policies of sharing cores: the speed-up of each against none, bare and in the same container.
 
 Of checks of programs beside each other (check/collocation.py). Bare, a policy is compared with running without DLB; a
-container's policies with the same ones bare, which says what a container costs. What a policy gains in a container
+container's policies with the same ones bare, which gives the cost of a container. The gain of a policy in a container
 follows from the values of both: time without DLB / time with the policy, as D12.5 figures 14 and 20 have it, there
 against the bare run throughout.
 """
@@ -70,7 +70,7 @@ def without(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def _has_policies(case: Case) -> bool:
-    """Tell whether the sides of a case are policies: bare ones, or those of a container, whose labels name both."""
+    """Return whether the sides of a case are policies: bare ones, or those of a container, whose labels name both."""
     compared = [row for row in case.rows if row.is_comparison]
     if case.variant == BARE:
         return any(row.subject_label for row in compared)

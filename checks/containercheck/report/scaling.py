@@ -27,7 +27,7 @@ WORK = ("FLOPS", "FLOP/s", "images/s")
 #: Relative difference in work up to which it counts as the same.
 SAME = 1e-9
 
-#: What cases scale over.
+#: Scales of cases.
 NODES, CORES = "nodes", "cores"
 
 #: A case, and its row of the metric.
@@ -130,7 +130,7 @@ def over_cores(cases: Iterable[Case]) -> Iterator[Scaling]:
     for (*_, axis, _), group in groups.items():
         layouts = [(case.expected.get("ranks"), case.expected.get("threads")) for case in group]
         varying = [len({layout[part] for layout in layouts}) > 1 for part in (0, 1)]
-        # With both, the mixes of a node differ, and its cores do not; what is not known is no number of cores.
+        # With both, the mixes of a node differ, and its cores do not; an old report may have neither.
         if varying.count(True) == 1 and not any(None in layout for layout in layouts):
             numbered = [(case.expected["ranks"] * case.expected["threads"], case) for case in group]
             label = group[0].label.replace(f" {axis}={group[0].axes[axis]}", "")

@@ -1,4 +1,4 @@
-"""What a session shows: a line for each case that ended, with the reason of a failure; at its end the counts."""
+"""Show a session: a line for each case that ended, with the reason of a failure; at its end the counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED, SLOW, FAST, STILL_OPEN, PASSED, RAN = "FAIL", "slow?", "fast?", "open", 
 #: Lines of a failure's reason that are shown.
 REASON = 8
 _INDENT = "  "
-#: What is said of the cases in each state.
+#: Words of the counts, by state.
 _COUNTED = {
     FAILED: "failed",
     SLOW: "too slow but not certain",
@@ -181,7 +181,7 @@ class CaseView:
         else:
             _print(f"partitions: {', '.join(dict.fromkeys(case.partition for case in run))}")
         missing = len(table.by_reason(cases))
-        why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) told at the end" if missing else ""
+        why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) listed at the end" if missing else ""
         _print(f"{len(run)} of {len(cases)} cases{why}")
 
     def printed(self, line: str) -> str:

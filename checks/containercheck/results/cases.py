@@ -169,7 +169,7 @@ class Case:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What identifies a case in all nights, as ReFrame's numbers move when a parameter gets another value.
+        """The identity of a case in all nights: ReFrame's numbers move when a parameter gets another value.
 
         System, partition, environment, application, variant, nodes, and the axes by their names.
         """

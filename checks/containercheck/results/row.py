@@ -1,4 +1,4 @@
-"""What a job leaves: its record, and a row for each metric, which reports store and everything else reads."""
+"""Read the record of a job, and the row of each metric, which reports store and everything else reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session needs before ReFrame runs a check: a system, directories of its own that can be written.
+"""Check the needs of a session before ReFrame runs a check: a system, writable directories of its own.
 
 Each error is one line: what is wrong, where, and what to do.
 """

@@ -1,4 +1,4 @@
-"""Start ranks of an image's MPI really, by the launchers of this host: whether they come up as one job.
+"""Start ranks of an image's MPI by the launchers of this host, to see whether they come up as one job.
 
 A program that is compiled here, without any MPI, loads the image's library (checks/src/ranks/any-mpi-ranks.c). In an
 image whose C library is older than this host's it runs with the host's, which is bound into the container with it.
@@ -34,7 +34,7 @@ _PLACE = "/mnt"
 _LIBC = r"(ld-linux.*|ld64|lib(c|m|mvec|pthread|dl|rt|util|resolv|anl|nss_\w+|BrokenLocale))\.so\.\d+"
 #: Other commands of launchers, for hosts with several: of Debian's alternatives and of MPICH's Hydra.
 _LAUNCHERS = {"openmpi": ("mpirun", "mpirun.openmpi", "orterun"), "mpich": ("mpiexec.hydra", "mpirun.mpich", "mpirun")}
-#: What such a command prints of its version.
+#: Patterns of their versions.
 _VERSIONS = {"openmpi": r"Open MPI|OpenRTE", "mpich": r"HYDRA|MPICH|Intel\(R\) MPI"}
 #: And those by which it starts more ranks than a machine has cores (its mpirun(1), "Mapping"; 5 and newer: prterun(1)).
 _OVERSUBSCRIBE = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
@@ -68,8 +68,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Container:
-    """How containers of an image are started here.
+class ImageStart:
+    """The parts of the command that starts a container of an image here.
 
     :ivar command: of the runtime.
     :ivar runtime: its row in the table.
@@ -93,7 +93,7 @@ class NotStarted(Exception):
     """No rank could be started; the message says why."""
 
 
-def starts(container: Container, host: Mapping[str, Any]) -> list[Start]:
+def starts(container: ImageStart, host: Mapping[str, Any]) -> list[Start]:
     """Return what came of starting ranks: by Slurm on one node and on two, or by the launcher of this machine.
 
     :param host: as ``containercheck.job.inventory.inventory`` returns it.
@@ -144,7 +144,7 @@ def _nodes_of_slurm() -> int:
 
 
 @contextmanager
-def _program(container: Container, host: Mapping[str, Any]) -> Iterator[Path]:
+def _program(container: ImageStart, host: Mapping[str, Any]) -> Iterator[Path]:
     """Give a directory with the program, and with the host's C library where the image's is older.
 
     It lies where nodes see it too: beside the caches.
@@ -192,7 +192,7 @@ def _copy_libc(program: Path, target: Path) -> None:
 class _Trial:
     """Starts of ranks of one container."""
 
-    def __init__(self, container: Container, directory: Path) -> None:
+    def __init__(self, container: ImageStart, directory: Path) -> None:
         """Take the container, and the directory with the program."""
         self.container = container
         runtime, command = container.runtime, container.command
@@ -222,7 +222,7 @@ class _Trial:
         return Start(shlex.join(launcher), nodes, ranks, False, why)
 
     def _explain(self, seen: Seen, ranks: int, host: start_ranks.Host) -> str:
-        """Return why ranks did not come up; of MPICH, which is started by PMI, without what is said of PMIx."""
+        """Return why ranks did not come up; PMIx is no reason for MPICH, which is started by PMI."""
         if self.container.family != "mpich" or not seen.library:
             return start_ranks.explain(seen, ranks, host)
         return f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {start_ranks.outcome(seen, ranks)}"

@@ -167,7 +167,7 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
 def test_nothing_that_ranks_print_moves_the_cursor(tmp_path):
     printed = f"library Open MPI v4{ESCAPES}\\nrank 0 of 2\\nrank 1 of 2\\n"
     write_program(tmp_path / "mpirun", f"printf '{printed}'")
-    container = rank_start.Container("apptainer", Runtime("", "", "", (), ""), "my.sif", "/lib/libmpi.so", None, None)
+    container = rank_start.ImageStart("apptainer", Runtime("", "", "", (), ""), "my.sif", "/lib/libmpi.so", None, None)
     trial = rank_start._Trial(container, tmp_path)
     text = trial.start([str(tmp_path / "mpirun")], 1).text
     assert "in one job: Open MPI 4" in text and text.isprintable()
@@ -218,20 +218,20 @@ def test_the_program_of_the_ranks_starts_with_any_library_of_this_machine(tmp_pa
     # The directory is found at its place in the container by a link.
     runtime.bind_words = lambda binds: [(tmp_path / "place").symlink_to(binds[0][0]) or "--"]
     name = next(library["library"] for library in HOST["mpi"])
-    container = rank_start.Container(str(tmp_path / "runtime"), runtime, "image", name, "openmpi", (2, 99))
+    container = rank_start.ImageStart(str(tmp_path / "runtime"), runtime, "image", name, "openmpi", (2, 99))
     (found,) = rank_start.starts(container, HOST)
     assert found.is_plain, found
     assert found.text.startswith("2 of 2 on one node in one job: Open MPI ")
     # A library that is not there.
     (tmp_path / "place").unlink()
-    container = rank_start.Container(str(tmp_path / "runtime"), runtime, "image", "libnone.so.1", "openmpi", (2, 99))
+    container = rank_start.ImageStart(str(tmp_path / "runtime"), runtime, "image", "libnone.so.1", "openmpi", (2, 99))
     (found,) = rank_start.starts(container, HOST)
     assert not found.is_one_job
     assert "libnone.so.1" in found.text
 
 
 def test_without_the_gnu_c_library_or_a_compiler_no_rank_is_started(monkeypatch):
-    container = rank_start.Container("apptainer", None, "image", "libmpi.so.40", "openmpi", None)
+    container = rank_start.ImageStart("apptainer", None, "image", "libmpi.so.40", "openmpi", None)
     with pytest.raises(rank_start.NotStarted, match="the image has no GNU C library"):
         rank_start.starts(container, HOST)
     monkeypatch.setattr(rank_start.shutil, "which", lambda name: None)

@@ -117,7 +117,7 @@ def test_the_heading_counts_what_will_run(capsys):
     CaseView(is_terminal=False).head(read(case(scheduler="slurm"), lacking))
     first, second = capsys.readouterr().out.splitlines()
     assert first == "partitions: compute"
-    assert second == "1 of 2 cases; 1 lack something, for 1 reason(s) told at the end"
+    assert second == "1 of 2 cases; 1 lack something, for 1 reason(s) listed at the end"
 
 
 def test_what_was_not_run_is_told_by_the_reason():
