@@ -82,35 +82,6 @@ def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(sess
 
 
 @pytest.mark.long
-def test_rounds_of_a_session_that_compared_something_else_begin_anew(session, tmp_path):
-    """Before, a plain session's ended in a KeyError in the job, and those of one candidate counted for another."""
-    words = ["-n", "Planted%variant=generic", "-S", "rounds=1", "-S", "strict_check=no"]
-    known, report = tmp_path / "known.json", tmp_path / "report.json"
-
-    def later(*more):
-        shutil.copy(report, known)
-        case = session(*words, "-S", f"earlier={known}", *more).case("generic")
-        assert case["result"] == "pass", case["fail_reason"]
-        return len(case["measured"]), [note for note in case["notes"] if "earlier rounds" in note]
-
-    assert session(*words).case("generic")["result"] == "pass"
-    # Another stage directory makes no difference.
-    assert later(f"--stage={tmp_path}/stage/repeat") == (2, [])
-    rounds, (note,) = later("-S", "runtimes=old:apptainer,new:apptainer")
-    assert (rounds, note.partition("anew: ")[2][:24]) == (1, "side subject was generic")
-    wrapper = tmp_path / "newer" / "apptainer"
-    wrapper.parent.mkdir()
-    write_program(wrapper, 'exec apptainer "$@"')
-    rounds, (note,) = later("-S", f"runtimes=old:apptainer,new:{wrapper}")
-    assert (rounds, f"the runtime of new was apptainer, and is {wrapper}" in note) == (1, True)
-    # The same path, with another version: that is known on the node only.
-    version = "apptainer version 99.0-made"
-    write_program(wrapper, f'[ "$1" != --version ] || {{ echo {version}; exit; }}\nexec apptainer "$@"')
-    rounds, (note,) = later("-S", f"runtimes=old:apptainer,new:{wrapper}")
-    assert (rounds, note.endswith(f", and is {version}")) == (1, True)
-
-
-@pytest.mark.long
 def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
     wrapper = tmp_path / "newer" / "apptainer"
     wrapper.parent.mkdir()

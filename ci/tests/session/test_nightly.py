@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from xml.etree import ElementTree
 
 import pytest
-from conftest import eventually
-from containercheck.session import preconditions
-from night_place import RUN, lines, made, night, start, steady, summary
+from night_place import RUN, lines, made, night, steady, summary
 
 
 @pytest.fixture
@@ -120,25 +117,6 @@ def test_what_is_not_measured_any_more_is_told_first_with_its_reason(place):
     # Whoever asks for one check has not lost the others.
     status, output = night(place, "-n", "Steady")
     assert (status, summary(place)["lost"]) == (0, {}), output
-
-
-def test_two_at_once_do_not_meet(place):
-    source = (place.directory / "checks" / "made.py").read_text()
-    (place.directory / "checks" / "made.py").write_text(source.replace("sed -n", "sleep 20; sed -n"))
-    lines(place, "Steady", steady(3))
-    process = start(place, "-n", "Steady")
-    lock = place.directory / "reports" / "nightly" / preconditions.LOCK
-    assert eventually(lock.exists)
-    status, output = night(place, "-n", "Steady")
-    assert status == 2, output
-    assert "another session writes into" in output
-    assert f"process {process.pid} of" in output
-    # A night that was killed holds nothing.
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    (place.directory / "checks" / "made.py").write_text(source)
-    status, output = night(place, "-n", "Steady")
-    assert status == 0, output
 
 
 def test_a_night_that_takes_too_long_is_stopped_and_keeps_what_it_has(place):

@@ -80,7 +80,6 @@ def test_failures_of_reframe_itself_are_respected(place):
             ["-n", "Fine", "--foo"],
             "run: error: unrecognized arguments: --foo: see --help and reframe --help",
         ),
-        (["-n"], "run: error: argument -n/--name: expected one argument: see --help and reframe --help"),
         (["-l"], "run: error: --list is an action of its own, with which no check runs: reframe -c checks/ --list"),
     ],
 )

@@ -123,11 +123,10 @@ def test_ideal_scaling_has_an_efficiency_of_one(unit, nodes, speed, kind, known)
         ran("bare", {2: 10.0}),
         ran("bare", {1: 10.0}) + ran("generic", {2: 10.0}),
         ran("bare", {1: 10.0, 2: 20.0}, kind=None),
-        ran("bare", {1: 10.0}) + ran("bare", {2: 20.0}, partition="other"),
         ran("bare", {1: 10.0}, axes=" %size=1") + ran("bare", {2: 20.0}, axes=" %size=2"),
         ran("bare", {1: 10.0}) + ran("bare", {2: 20.0}, **FAILED),
     ],
-    ids=["nothing", "one number", "two variants", "not declared", "two partitions", "two sizes", "one that failed"],
+    ids=["nothing", "one number", "two variants", "not declared", "two sizes", "one that failed"],
 )
 def test_of_one_number_of_nodes_nothing_is_shown(raw):
     assert told(*raw) == []
