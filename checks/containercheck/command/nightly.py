@@ -153,18 +153,29 @@ def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_
     view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
     session = Session(wanted.settings(result.name), place, relay, choice, view=view)
     try:
-        result.problems += session.begin()
-    except ReportError as error:
-        result.problems += [reframe_process.last_error(place.log) or str(error)]
-        result.add_unstored(before)
-    else:
-        session.go_on()
-        judge(result, session, stored)
-        proposals = [change for change in result.changes if not change.confirmed]
-        if proposals and not relay.stopped_by and confirm(session, proposals):
-            judge(result, session, stored)
+        _measure(result, session, before, stored)
+    finally:
+        result.cases = session.cases
     result.lost = lost(before, wanted, session)
     result.problems += [*session.problems, *stopped(wanted, relay)]
+
+
+def _measure(result: Result, session: Session, before: Sequence[Night], stored: Path) -> None:
+    """Run a session, find the changes since the nights before, and confirm them.
+
+    :param stored: path of the database.
+    """
+    try:
+        result.problems += session.begin()
+    except ReportError as error:
+        result.problems += [reframe_process.last_error(session.log) or str(error)]
+        result.add_unstored(before)
+        return
+    session.go_on()
+    judge(result, session, stored)
+    proposals = [change for change in result.changes if not change.confirmed]
+    if proposals and not session.is_stopped and confirm(session, proposals):
+        judge(result, session, stored)
 
 
 def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> list[Case]:

@@ -248,6 +248,16 @@ class Session:
         return collect([report]) if _selecting(before) == _selecting(self._settings.arguments) else []
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a signal ended it."""
+        return bool(self._relay.stopped_by)
+
+    @property
+    def log(self) -> Path:
+        """The log of ReFrame's output."""
+        return self._place.log
+
+    @property
     def lost(self) -> list[Case]:
         """Cases that were measured before, in the last session or in this one, and not now: ``selections.lost``."""
         return [*selections.lost(self._before, [*self.foreseen, *self.cases]), *self._missed.values()]
