@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.job import mpi, start_ranks
+from containercheck.job import mpi
 from containercheck.report import view
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
+from containercheck.session import rank_start
 from containercheck.session.image_facts import ImageFacts
 from containercheck.session.rank_start import Start
 from containercheck.site import hosts
@@ -105,7 +106,7 @@ def _ranks(starts: Sequence[Start]) -> list[Finding]:
     """Return what came of starting ranks: each launcher's, and what is left where none starts them as it is."""
     found = []
     for start in starts:
-        if start.is_plain or (start.is_one_job and start.by == start_ranks.INSIDE.label):
+        if start.is_plain or (start.is_one_job and start.by == rank_start.INSIDE):
             found.append(Finding(FINE, "ranks", f"{start.text}, by {start.launcher}{_inside(start)}"))
         elif start.is_one_job:
             found.append(Finding(REMARK, "ranks", start.text, f"they do start {start.by}"))
