@@ -12,9 +12,9 @@ from containercheck.session.reframe_process import Workplace
 RUN = """
 import sys
 from containercheck.command import run
-from containercheck.session import progress, relay
+from containercheck.session import progress, reframe_process
 from pathlib import Path
-progress.HEARTBEAT, relay.INTERVAL, relay.GRACE = 0.5, 0.1, 2.0
+progress.HEARTBEAT, reframe_process.INTERVAL, reframe_process.GRACE = 0.5, 0.1, 2.0
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 sys.exit(run.session({shown}sys.argv[1:], place))
 """

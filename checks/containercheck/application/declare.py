@@ -70,7 +70,7 @@ class Metric:
     :param not_applicable_if: pattern of a line in which the program says that the metric does not apply here.
     :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
         ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None if it was
-        not measured: then a wide default counts (verdict/known_spreads.py), until the site's own nights show it.
+        not measured: then a wide default counts (results/earlier_sessions.py), until the site's own nights show it.
     :param scaling: ``strong`` or ``weak`` for the metric by which the source shows how the application scales over
         nodes, or over the cores of a node: with a fixed input, or one that grows with them. The reports then have
         speed-up and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such metric.

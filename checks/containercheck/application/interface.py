@@ -197,7 +197,7 @@ class ApplicationFacts(rfm.RegressionTest):
     measured = variable(typ.List[dict], value=[], loggable=True)
     #: Path of the script that repeats a single run of a side (job/launch.py); empty without rounds.
     reproducer = variable(str, value="", loggable=True)
-    #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_rounds.py). For a later
+    #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_sessions.py). For a later
     #: session.
     compared = variable(dict, value={}, loggable=True)
     #: What can explain that metrics failed, and what experiments proved (job/explain/explanation.py).

@@ -20,12 +20,11 @@ from containercheck.application.allowance import Allowance
 from containercheck.check.build import BuiltCheck, has_own_source
 from containercheck.check.phases import Finished, Prepared
 from containercheck.check.variants import VariantSides
-from containercheck.explain import between
 from containercheck.job import contract, texts
 from containercheck.job.explain import observations
 from containercheck.job.explain.observations import Use
-from containercheck.results import earlier_rounds
-from containercheck.results.row import SCHEMA, VERSION
+from containercheck.results import earlier_sessions, sides_seen
+from containercheck.results.row import SCHEMA, VERSION, Record
 from containercheck.sides import commands, launchers, rounds
 from containercheck.sides.sides import Needs, Side
 from containercheck.site import schedulers, sites, waiting
@@ -33,8 +32,6 @@ from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 from containercheck.software import host
-from containercheck.verdict import known_spreads
-from containercheck.verdict.record import Record
 
 
 class NotMeasured(SanityError):
@@ -248,7 +245,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         run = allowance.Run.of(work, self.amount if work else None, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         metrics, spreads = self.compared_metrics, self._spreads()
-        needed = self.rounds or known_spreads.rounds_expected(metrics, self.tolerance, spreads)
+        needed = self.rounds or earlier_sessions.rounds_expected(metrics, self.tolerance, spreads)
         allowed = allowance.allow(
             self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, needed
         )
@@ -257,13 +254,13 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "threads": self.layout.threads,
             **asdict(run),
             **asdict(allowed),
-            "closing": known_spreads.closing(metrics, self.tolerance, spreads),
+            "closing": earlier_sessions.closing(metrics, self.tolerance, spreads),
         }
         return allowed
 
-    def _spreads(self) -> Mapping[str, known_spreads.KnownSpread]:
+    def _spreads(self) -> Mapping[str, earlier_sessions.KnownSpread]:
         """Return the known spreads from earlier sessions, by metric."""
-        return known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
+        return earlier_sessions.known(self.known_spreads, self.display_name, self.current_partition.fullname)
 
     def _require_nodes(self) -> None:
         """Fail where the job would wait for nodes that are down, so that other partitions go on."""
@@ -285,7 +282,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             prepared.provision.activate, modules=tuple(prepared.software.modules), files=tuple(self.own_files)
         )
         job = commands.job_commands(self.job_sides, needs, self.input_commands, self.site, self.layout, self.stagedir)
-        self.compared = earlier_rounds.compared_in(
+        self.compared = earlier_sessions.compared_in(
             self.job_sides, job.runs, self.layout, self._work_facts(), self.stagedir
         )
         self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
@@ -309,12 +306,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
         metrics = self.compared_metrics
         expected, judged = self._expectations()
         cores = self.layout.ranks_per_node * self.layout.threads
-        earlier = earlier_rounds.rounds_of(
+        earlier = earlier_sessions.rounds_of(
             self.earlier, self.unique_name, self.current_partition.fullname, self.compared
         )
         return {
             "metrics": [{**asdict(metric), **judged[metric.name]} for metric in metrics],
-            "priors": known_spreads.metric_priors(metrics, self._spreads()),
+            "priors": earlier_sessions.metric_priors(metrics, self._spreads()),
             "duet": {"cores": cores, "stagedir": self.stagedir} if self.is_duet else None,
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
@@ -428,11 +425,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.where_time_went = verdict.get("where_time_went", "")
         left = [side for side in self.job_sides if side.name not in verdict.get("lost", ())]
         observed = {side.label: observations.read(stagedir, side.name) for side in left}
-        kept = {label: between.kept(observation) for label, observation in observed.items() if observation}
-        uses = {side.label: between.used(Use.of_side(record.runs, side.name)) for side in left}
+        kept = {label: sides_seen.kept(observation) for label, observation in observed.items() if observation}
+        uses = {side.label: sides_seen.used(Use.of_side(record.runs, side.name)) for side in left}
         provenance = {**self.prepared.provision.provenance, **verdict.get("provenance", {})}
-        provenance.update({between.SEES: kept} if kept else {})
-        provenance.update({between.USES: uses} if any(uses.values()) else {})
+        provenance.update({sides_seen.SEES: kept} if kept else {})
+        provenance.update({sides_seen.USES: uses} if any(uses.values()) else {})
         self.provenance = texts.cleaned(provenance)
 
     # performance

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from containercheck.application.allowance import Allowance
+from containercheck.results.row import Record
 from containercheck.sides.sides import Needs
 from containercheck.site.extras import Software
 from containercheck.site.waiting import Watch
 from containercheck.software import Provision
-from containercheck.verdict.record import Record
 
 
 @dataclass(frozen=True)

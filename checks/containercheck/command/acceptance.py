@@ -1,4 +1,4 @@
-"""Decide whether a container runtime, or an image, may replace another one."""
+"""Decide whether a container runtime, or an image, may replace another one; compare several, as D12.6 section 9."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +21,11 @@ from containercheck.job import container_runtimes
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.job.explain import explanation
-from containercheck.report import table, versions
+from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, say
-from containercheck.results.row import EMULATED, FAIL, NOT_JUDGED, PASS
+from containercheck.results.formatting import columns, names, number, say
+from containercheck.results.row import EMULATED, FAIL, NOT_JUDGED, PASS, Row
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may provide.
@@ -32,6 +33,15 @@ COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
 #: Verdicts on a case and on the whole, the worst first; and the exit status of each.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
+#: Parts of the table, in their order.
+START, MEMORY, SIZE, MESSAGES, FILES, APPLICATIONS = PARTS = (
+    "start-up",
+    "memory",
+    "size",
+    "messages",
+    "files",
+    "applications",
+)
 
 
 class UnknownCandidate(Exception):
@@ -116,7 +126,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     ran = selections.ran(cases)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
-    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
+    print("\n".join(["", *table.lines(cases), "", *versions_table(ran, titles)]), flush=True)
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
@@ -263,3 +273,62 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     if built_by_each:
         compared["images"] = "built by each"
     return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")
+
+
+def part_of(row: Row) -> str:
+    """Return the part of the table that a metric belongs to, by what it measures."""
+    measures = {*row.measures}
+    if "files" in measures:
+        return FILES
+    if measures == {"start"}:
+        return MEMORY if row.unit.endswith("B") else START
+    return MESSAGES if measures and measures <= {"messages", "network"} else APPLICATIONS
+
+
+def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
+    """Return the table: for each metric, the medians of bare and of each version, with the difference from bare.
+
+    Metrics of one part stand together, whatever they are of. One that was not measured, as its runs failed, has a dash.
+
+    :param titles: the compared runtimes or images, by the name of their side.
+    """
+    text = []
+    for case in cases:
+        head = (case.label, case.variant, str(case.nodes))
+        for row in {row.metric: row for row in case.rows}.values():
+            sides = [_median(case, side, row.metric) for side in ("baseline", *titles)]
+            bare, *others = sides
+            if bare is not None and others.count(None) < len(others):
+                cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
+                text.append((part_of(row), *head, row.metric, f"{number(bare)} {row.unit}", *cells))
+        sizes = [_image_size(case, side) for side in titles]
+        if case.rows and None not in sizes:
+            text.append((SIZE, *head, "image", "", *map(str, sizes)))
+    if not text:
+        return []
+    text.sort(key=lambda cells: PARTS.index(cells[0]))
+    # Each part is named once.
+    places = range(len(text))
+    named = [("" if place and text[place - 1][0] == text[place][0] else text[place][0]) for place in places]
+    rows = [(name, *cells[1:]) for name, cells in zip(named, text)]
+    legend = [f"{name}: {title}" for name, title in titles.items()]
+    return [*columns([("", "application", "variant", "nodes", "metric", "bare", *titles), *rows]), *legend]
+
+
+def _median(case: Case, side: str, metric: str) -> float | None:
+    values = [sides[side][metric] for sides in case.measured if metric in sides.get(side, ())]
+    return statistics.median(values) if values else None
+
+
+def _image_size(case: Case, side: str) -> str | None:
+    """Return the size of a side's own image, a file, an archive or a directory, with that of its files if known."""
+    image = case.provenance.get("images", {}).get(side, {})
+    size, content = image.get("image_bytes"), image.get("image_content_bytes")
+    return f"{size >> 20} MiB" + (f" ({content >> 20} of files)" if content else "") if size else None
+
+
+def _more(row: Row, bare: float, value: float) -> str:
+    """Return by how much a version exceeds bare: in percent, or as a difference, as the verdict takes it."""
+    if row.overhead_unit == "%" and bare:
+        return f"{number(100 * (value / bare - 1), 2, '+')} %"
+    return number(value - bare, 2, "+")

@@ -16,15 +16,14 @@ import reframe
 
 from containercheck.command import main as command_line
 from containercheck.command.parsers import COMMANDS, parsed
-from containercheck.report import machine, skipped
+from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import columns, count, say, speak_as, typed
 from containercheck.session import inventories, preconditions, reframe_process
 from containercheck.session.inventories import Answer
-from containercheck.session.passes import Session
 from containercheck.session.reframe_process import ReframeFailed, Workplace
-from containercheck.session.settings import Settings
+from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
 #: Indent of lines that belong to the line above them.
@@ -141,7 +140,7 @@ def _of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
         unasked = count(len({case.partition for case in unknown}), "partition")
         printed.append(f"{len(unknown)} not known: the nodes of {unasked} could not be asked, see above")
     if outlook.skipped:
-        reasons = skipped.by_reason(outlook.skipped)
+        reasons = table.by_reason(outlook.skipped)
         printed += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
     if outlook.failing:
         printed.append("will fail as they are:")
@@ -168,6 +167,6 @@ def as_json(answers: Sequence[Answer], outlook: Outlook) -> dict[str, Any]:
         "not_known": identities(outlook.unknown),
         "will_not_run": [
             {"applications": reason.applications, "cases": len(reason.cases), "reason": reason.text}
-            for reason in skipped.by_reason(outlook.skipped)
+            for reason in table.by_reason(outlook.skipped)
         ],
     }

@@ -11,21 +11,19 @@ from typing import Any
 
 from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.explain import between
-from containercheck.explain.between import SEES, USES
 from containercheck.history.nights import Night, nights
 from containercheck.job import contract
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Change
 from containercheck.report.view import CaseView
-from containercheck.results import selections
+from containercheck.results import selections, sides_seen
 from containercheck.results.cases import Case, ReportError, collect, load
 from containercheck.results.database import DatabaseError, Stored, read
 from containercheck.results.formatting import names, say, speak_as, typed
-from containercheck.session import claims, preconditions, progress, reframe_process
-from containercheck.session.passes import Session
+from containercheck.results.sides_seen import SEES, USES
+from containercheck.session import preconditions, progress, reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace, configuration
-from containercheck.session.settings import Settings
+from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
 _INDENT = "  "
@@ -57,7 +55,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             if options.tries:
                 cases = _with_more_tried(cases, options.case, place)
             lines = explained(cases, options.case, "night" if is_night else "session")
-    except (ReportError, UsageError, claims.Taken, OSError) as error:
+    except (ReportError, UsageError, preconditions.Taken, OSError) as error:
         print(f"explain: error: {error}", file=sys.stderr)
         return 1
     print("\n".join(lines), flush=True)
@@ -77,7 +75,7 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
         raise ReportError(f"no case failed that has {wanted!r} in its name: there is nothing to try")
     place, stage = preconditions.require((), place, anywhere=True)
     preconditions.require_writable([place.reports, stage])
-    with reframe_process.Relay() as relay, claims.held([place.reports, stage]):
+    with reframe_process.Relay() as relay, preconditions.held([place.reports, stage]):
         view = CaseView(progress.Screen().is_terminal)
         session = Session(Settings(None, True, ()), place, relay, view=view)
         session.resume()
@@ -137,7 +135,7 @@ def compared(matched: Sequence[Matched]) -> list[str]:
     """Return what differs in each case between the two that are compared; cases with the same differences together."""
     by_lines: dict[tuple[str, ...], list[Case]] = {}
     for case, first, second in matched:
-        by_lines.setdefault(tuple(between.differences(first, second)), []).append(case)
+        by_lines.setdefault(tuple(sides_seen.differences(first, second)), []).append(case)
     printed = []
     for lines, cases in by_lines.items():
         printed.append(f"{names(cases)}:")

@@ -66,7 +66,7 @@ def _ranks(image: ImageFacts, command: str, host: dict) -> tuple[list[Start], st
         return [], ""
     runtime, _ = runtime_start.identify(command)
     family = next(iter(image.families), None)
-    container = rank_start.Container(
+    container = rank_start.ImageStart(
         command, runtime, image.path, image.mpi_library, family, image.libc, image.has_launcher
     )
     try:

@@ -7,12 +7,13 @@ report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import functools
+import hashlib
+import json
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,38 +21,69 @@ from typing import Any
 from containercheck.command.parsers import COMMANDS, OWN_FAULT, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
-from containercheck.history.nights import CONFIRMATION, PASS, Night, expected, nights
+from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, nights
 from containercheck.history.series import Series, series
-from containercheck.report import junit, scaling, skipped, table
+from containercheck.report import junit, scaling, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
 from containercheck.results.formatting import names, say, speak_as
-from containercheck.session import claims, estimate, preconditions, progress, reframe_process
-from containercheck.session.passes import Session
+from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Workplace
-from containercheck.session.settings import NightSettings
+from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
 #: Exit statuses, and their meanings.
 FINE, REGRESSION, TROUBLE = 0, 1, 2
 MEANING = {**COMMANDS["nightly"].statuses, OWN_FAULT: "a fault of containercheck itself"}
+#: Files of a night.
+SUMMARY, JUNIT, PAGE = "nightly.json", "junit.xml", "report.html"
 #: Days of history that are read.
 DAYS = 100
 #: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run that it confirms.
 ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
 
 
+@dataclass(frozen=True)
+class NightSettings:
+    """Settings of a night.
+
+    :ivar timeout: minutes after which the night is stopped; None for never.
+    :ivar changed: description of a change on purpose; empty for none.
+    :ivar arguments: arguments for ReFrame.
+    :ivar verbose: whether ReFrame's output is shown.
+    """
+
+    minutes: float | None
+    node_hours: float | None
+    timeout: float | None
+    changed: str
+    arguments: tuple[str, ...]
+    verbose: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The identity of the arguments."""
+        return hashlib.sha256(json.dumps(self.arguments).encode()).hexdigest()[:12]
+
+    def settings(self, night: str) -> Settings:
+        """Return the settings of the night's session; the night's name is stored with its results."""
+        # ReFrame's syntax of session extras, and its queries, cannot quote these characters.
+        changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
+        extras = f"{NIGHT}={night},{ARGUMENTS}={self.identity}" + (f",{CHANGED}={changed}" if changed else "")
+        return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)
+
+
 @dataclass
 class Result:
-    """The result of a night.
+    """The result of a night, which is filled in step by step.
 
     :ivar nights: all known nights, the earliest first and this one last.
     :ivar series: series of these nights.
     :ivar changes: changes that stand, confirmed or not.
     :ivar problems: problems besides the results of cases.
     :ivar lost: cases that were measured in earlier nights, and not in this one, with their reasons.
-    :ivar fault: the first exception that the night ends with, after its results were stored; None without one.
+    :ivar fault: exception that ended the night; None without one.
     """
 
     name: str
@@ -63,24 +95,13 @@ class Result:
     lost: Sequence[Case] = ()
     fault: Exception | None = None
 
-    @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """Keep an exception for the end: what was measured is stored first."""
-        try:
-            yield
-        except UsageError:
-            raise
-        except Exception as error:
-            self.fault = self.fault or error
-            self.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
-
-    def stored(self, nights: Sequence[Night]) -> None:
+    def judge(self, nights: Sequence[Night]) -> None:
         """Set the nights from the database, and find the changes in them."""
         self.nights, self.series = nights, series(nights)
         self.changes = change_points.standing(self.series)
 
-    def unstored(self, known: Sequence[Night]) -> None:
-        """Add this night, which is not in the database, to the known ones."""
+    def add_unstored(self, known: Sequence[Night]) -> None:
+        """Add this night, which is not in the database, to the known ones; without it, nothing has changed."""
         last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
         self.nights = [*known, last]
         self.series = series(self.nights)
@@ -94,86 +115,67 @@ class Result:
     def status(self) -> int:
         """The exit status."""
         if self.fault:
-            return TROUBLE if isinstance(self.fault, (OSError, ReportError)) else OWN_FAULT
+            return TROUBLE if isinstance(self.fault, (OSError, ReportError, UsageError)) else OWN_FAULT
         failed = [run for run in map(selections.failure, self.cases) if run]
         if self.alarms or any(map(selections.is_regression, failed)):
             return REGRESSION
         return TROUBLE if failed or self.lost or self.problems or not selections.ran(self.cases) else FINE
 
 
-class History:
-    """The site's results database.
+def read_nights(path: Path, problems: list[str], whole: str = "") -> list[Night]:
+    """Return the nights of a database, and add its problems to ``problems``.
 
-    :ivar path: path of the database.
+    A damaged database is renamed, so that ReFrame begins a new one.
+
+    :param whole: name of the night that is read in full, like the last one.
     """
-
-    def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
-        """Ask ReFrame for the path of the database.
-
-        :raises ReframeFailed: ReFrame cannot tell.
-        """
-        self.path = reframe_process.configuration(arguments, place).database
-
-    def read(self, problems: list[str], whole: str = "") -> list[Night]:
-        """Return all nights, and add their problems to ``problems``. A damaged database is set aside.
-
-        :param whole: name of the night that is read in full, like the last one.
-        """
-        if not self.path.exists():
-            return []
-        try:
-            make = functools.partial(nights, whole=whole)
-            stored: database.Stored[list[Night]] = database.read(self.path, time.time() - 86400 * DAYS, make)
-        except database.Damaged as error:
-            problems.append(self._set_aside(str(error)))
-            return []
-        except database.DatabaseError as error:
-            problems.append(str(error))
-            return []
-        for problem in stored.problems:
-            say(problem)
-        return stored.made
-
-    def _set_aside(self, damage: str) -> str:
-        """Rename a database that cannot be written any more, and return the problem for the report."""
-        try:
-            aside = database.set_aside(self.path)
-        except OSError as error:
-            return f"{damage}; it stays where it is ({error})"
-        return f"{damage}; it is kept as {aside}, and a new one is begun"
-
-
-def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> Result:
-    """Run the session of a night, and repeat the cases of proposed changes."""
-    result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
+    if not path.exists():
+        return []
     try:
-        history = History(wanted.arguments, place)
-    except reframe_process.ReframeFailed as error:
-        result.problems.append(str(error))
-        result.unstored([])
-        return result
-    before: list[Night] = []
-    with result.kept():
-        before = history.read(result.problems)
+        make = functools.partial(nights, whole=whole)
+        stored: database.Stored[list[Night]] = database.read(path, time.time() - 86400 * DAYS, make)
+    except database.Damaged as error:
+        problems.append(f"{error}; it is kept as {database.set_aside(path)}, and a new one is begun")
+        return []
+    except database.DatabaseError as error:
+        problems.append(str(error))
+        return []
+    for problem in stored.problems:
+        say(problem)
+    return stored.made
+
+
+def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> None:
+    """Run the session of a night, and repeat the cases of proposed changes; fill in the result."""
+    stored = reframe_process.configuration(wanted.arguments, place).database
+    before = read_nights(stored, result.problems)
     choice = estimate.tonight(before, wanted.minutes)
     view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
     session = Session(wanted.settings(result.name), place, relay, choice, view=view)
-    with result.kept():
-        try:
-            result.problems += session.begin()
-        except ReportError as error:
-            result.problems += [reframe_process.last_error(place.log) or str(error)]
-            result.unstored(before)
-        else:
-            session.go_on()
-            judge(result, session, history)
-            proposals = [change for change in result.changes if not change.confirmed]
-            if proposals and not relay.stopped_by and confirm(session, proposals):
-                judge(result, session, history)
-    result.cases = session.cases
+    try:
+        _measure(result, session, before, stored)
+    finally:
+        result.cases = session.cases
     result.lost = lost(before, wanted, session)
     result.problems += [*session.problems, *stopped(wanted, relay)]
-    return result
+
+
+def _measure(result: Result, session: Session, before: Sequence[Night], stored: Path) -> None:
+    """Run a session, find the changes since the nights before, and confirm them.
+
+    :param stored: path of the database.
+    """
+    try:
+        result.problems += session.begin()
+    except ReportError as error:
+        result.problems += [reframe_process.last_error(session.log) or str(error)]
+        result.add_unstored(before)
+        return
+    session.go_on()
+    judge(result, session, stored)
+    proposals = [change for change in result.changes if not change.confirmed]
+    if proposals and not session.is_stopped and confirm(session, proposals):
+        judge(result, session, stored)
 
 
 def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> list[Case]:
@@ -185,18 +187,21 @@ def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> li
     return [*selections.lost(cases, [*session.foreseen, *session.cases]), *session.lost]
 
 
-def judge(result: Result, session: Session, history: History) -> None:
-    """Find the changes, with the results that the session has stored so far."""
+def judge(result: Result, session: Session, stored: Path) -> None:
+    """Find the changes, with the results that the session has stored so far.
+
+    :param stored: path of the database.
+    """
     result.cases = session.cases
-    known = history.read(result.problems, result.name)
+    known = read_nights(stored, result.problems, result.name)
     last = next((place for place, night in enumerate(known) if night.name == result.name), None)
     if last is None:
-        result.unstored(known)
-        problem = f"the results of this night are not in the database {history.path} (see above)"
+        result.add_unstored(known)
+        problem = f"the results of this night are not in the database {stored} (see above)"
         result.problems += [problem] if problem not in result.problems else []
         return
     # Other sessions that were stored meanwhile come after this night, and are left out.
-    result.stored(known[: last + 1])
+    result.judge(known[: last + 1])
 
 
 def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
@@ -226,49 +231,31 @@ def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
 
 
 def conclude(result: Result, directory: Path) -> int:
-    """Write what programs read, print the table and the changes, write the page, and return the exit status.
-
-    An exception in one of these keeps none of the others from being done, and is raised at the end.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    report = directory / "report.html"
-    # None of these is to be taken for this night's.
-    for name in ("nightly.json", "junit.xml", report.name):
-        (directory / name).unlink(missing_ok=True)
+    """Write the files for programs, print the table and the changes, write the page, and return the exit status."""
     store(result, directory)
-    lost_lines = skipped.lost_lines(result.lost)
-    with result.kept():
-        for line in lost_lines:
-            say(line)
-        print("\n".join(["", *table.lines(result.cases)]), flush=True)
-        for line in alarm_lines([change for change in result.changes if change.confirmed]):
-            say(line)
-        for problem in result.problems:
-            say(f"error: {problem}")
-    with result.kept():
-        # matplotlib takes half a second to load.
-        from containercheck.report.page import contents
+    lost_lines = table.lost_lines(result.lost)
+    for line in lost_lines:
+        say(line)
+    print("\n".join(["", *table.lines(result.cases)]), flush=True)
+    for line in alarm_lines([change for change in result.changes if change.confirmed]):
+        say(line)
+    for problem in result.problems:
+        say(f"error: {problem}")
+    # matplotlib takes half a second to load.
+    from containercheck.report.page import contents
 
-        contents.write(result.nights, result.series, result.changes, report, [*lost_lines, *result.problems])
-    if result.fault:
-        # With its status.
-        store(result, directory)
-        say(f"{MEANING[result.status]} (status {result.status}): {directory}")
-        raise result.fault
+    report = directory / PAGE
+    contents.write(result.nights, result.series, result.changes, report, [*lost_lines, *result.problems])
     say(f"{MEANING[result.status]} (status {result.status}): {report}")
     return result.status
 
 
 def store(result: Result, directory: Path) -> None:
-    """Write the results of a night for programs; without what the history says where that fails."""
-    history: dict[str, Any] = {}
-    problems = [*skipped.lost_lines(result.lost), *result.problems]
-    with result.kept():
-        history = moved(result)
-    with result.kept():
-        save(directory / "nightly.json", {**summary(result), **history})
-    with result.kept():
-        junit.write(directory / "junit.xml", result.cases, history.get("alarms", []), problems)
+    """Write the results of a night for programs; after a fault, without the changes since earlier nights."""
+    history = moved(result) if not result.fault else {}
+    problems = [*table.lost_lines(result.lost), *result.problems]
+    save(directory / SUMMARY, {**summary(result), **history})
+    junit.write(directory / JUNIT, result.cases, history.get("alarms", []), problems)
 
 
 def alarm_lines(changes: Sequence[Change]) -> list[str]:
@@ -336,11 +323,22 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         return TROUBLE
     place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
     try:
-        with claims.held([stage, place.reports]), reframe_process.Relay() as relay:
-            signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
-            result = run(wanted, place, relay)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            return conclude(result, place.reports)
-    except (OSError, ReportError, UsageError, claims.Taken) as error:
+        with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
+            # None of these is to be taken for this night's.
+            for name in (SUMMARY, JUNIT, PAGE):
+                (place.reports / name).unlink(missing_ok=True)
+            result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
+                run(result, wanted, place, relay)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                return conclude(result, place.reports)
+            except Exception as error:
+                # A fault costs none of the results.
+                result.fault = error
+                result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
+                store(result, place.reports)
+                raise
+    except (OSError, ReportError, UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
     return TROUBLE

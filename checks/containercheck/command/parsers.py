@@ -160,7 +160,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
-        ("--name", "--filter-expr", "--period", "--nights", "--database", "--write"),
+        ("--name", "--period", "--nights", "--database", "--write"),
         (
             ("", "all that ran in the last 30 days on this system"),
             ("-n HPCC --period now-90d:now", "one check in another time; ReFrame's own way to say it"),

@@ -3,7 +3,7 @@
 For each check, partition, variant, node count and metric: the median of the nights that passed, and the range that
 another night should not leave (history/proposed_references.py has the rule). A diff against the file in force, which is
 the site's where it has one, is printed for review. Only lines that this command wrote are changed
-(history/yaml_text.py).
+(history/proposed_references.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -22,16 +22,18 @@ from typing import Any
 from containercheck.command.parsers import parsed
 from containercheck.history.proposed_references import (
     NIGHTS,
+    MetricNights,
     NoReference,
+    NotPut,
     Reference,
     Run,
-    Series,
     alike,
     passed,
+    put,
     series,
 )
-from containercheck.history.yaml_text import NotPut, put
-from containercheck.results import atomic_files, database
+from containercheck.results import database
+from containercheck.results.cases import write_file
 from containercheck.results.database import DatabaseError
 from containercheck.results.formatting import speak_as
 from containercheck.session import reframe_process
@@ -103,7 +105,7 @@ class File:
     def write(self) -> None:
         """Write the file in one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_files.write(self.path, self.after)
+        write_file(self.path, self.after)
 
 
 @dataclass
@@ -143,7 +145,7 @@ class Proposal:
             for metric in series(same):
                 self._put(file, name, (case_runs[-1].check, *key), metric)
 
-    def _put(self, file: File, name: str, keys: Sequence[Any], metric: Series) -> None:
+    def _put(self, file: File, name: str, keys: Sequence[Any], metric: MetricNights) -> None:
         try:
             reference = Reference.of(metric.nights, metric.better, self.least)
         except NoReference as error:
@@ -200,7 +202,7 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
 def period(text: str) -> tuple[float, float]:
     """Return the ends of a period in ReFrame's syntax, in seconds since the epoch.
 
-    :raises NothingProposed: the text is no period.
+    :raises NothingProposed: the text is not a period.
     """
     # Not above: ReFrame takes half a second to load, and only this function needs it.
     from reframe.frontend.reporting.utility import parse_time_period
@@ -209,21 +211,6 @@ def period(text: str) -> tuple[float, float]:
         return parse_time_period(text)
     except ValueError as error:
         raise NothingProposed(f"--period: {error}") from None
-
-
-def selected(case: Mapping[str, Any], options: argparse.Namespace) -> bool:
-    """Return whether -n and -E select a test case, as in ReFrame's queries of stored results.
-
-    :raises NothingProposed: an expression is not valid.
-    """
-    names = "|".join(name.replace("%", " %") for name in options.names)
-    try:
-        # The user's own expression, from the command line.
-        return bool(re.match(names, case["name"])) and bool(eval(options.filter_expr or "True", {}, dict(case)))
-    except re.error as error:
-        raise NothingProposed(f"-n {'|'.join(options.names)}: {error}") from None
-    except Exception as error:
-        raise NothingProposed(f"-E {options.filter_expr}: {type(error).__name__}: {error}") from None
 
 
 def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workplace) -> Proposal:
@@ -240,7 +227,11 @@ def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workpl
     since, until = period(options.period)
     # Sessions that began before the period may have ended within it.
     stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
-    cases = [case for session in stored.made for case in session.testcases if selected(case, options)]
+    try:
+        wanted = re.compile("|".join(name.replace("%", " %") for name in options.names))
+    except re.error as error:
+        raise NothingProposed(f"-n {'|'.join(options.names)}: {error}") from None
+    cases = [case for session in stored.made for case in session.testcases if wanted.match(case["name"])]
     passed_runs = [run for run in passed(cases, site["name"]) if since <= run.when < until]
     runs = [run for run in passed_runs if run.partition in directory_of]
     if not runs:
@@ -281,5 +272,5 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def say(text: str) -> None:
-    """Print a line to standard error, as it is no part of the diff."""
+    """Print a line to standard error: standard output has only the diff."""
     print(f"references: {text}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Run the checks, and print their results.
 
 With --minutes or --open, open cases go on in further runs of ReFrame, with the rounds that they have
-(results/open_verdicts.py). All results are in one report.
+(results/selections.py). All results are in one report.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from pathlib import Path
 
 from containercheck.command.parsers import COMMANDS, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
-from containercheck.report import ending, skipped, table
-from containercheck.report.view import CaseView
+from containercheck.report import table
+from containercheck.report.view import CaseView, ending, files_line
 from containercheck.results import selections
 from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
-from containercheck.session import claims, estimate, preconditions, progress, reframe_process
-from containercheck.session.passes import Session
-from containercheck.session.reframe_process import Workplace
-from containercheck.session.relay import Relay
-from containercheck.session.settings import Settings
+from containercheck.session import estimate, preconditions, progress, reframe_process
+from containercheck.session.reframe_process import Relay, Workplace
+from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
 #: Exit status of a session with cases that may be too slow or too fast, or that were measured before only.
@@ -44,7 +42,7 @@ def conclude_with_metrics(cases: Sequence[Case], problems: Sequence[str]) -> int
 
 def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print counts, failures and open verdicts of the cases, and return the exit status."""
-    print("\n".join(ending.lines(cases)), flush=True)
+    print("\n".join(ending(cases)), flush=True)
     return _status(cases, problems)
 
 
@@ -80,7 +78,7 @@ def session(
             return _estimate(settings, place)
         directories = [place.reports, stage]
         preconditions.require_writable(directories)
-        with claims.held(directories), Relay() as relay:
+        with preconditions.held(directories), Relay() as relay:
             view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
             current = Session(settings, place, relay, compared=compared, view=view)
             try:
@@ -92,13 +90,13 @@ def session(
             if problems is None:
                 return 0
             problems += [*current.problems, *_stopped(relay)]
-    except (UsageError, claims.Taken) as error:
+    except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
         return COMMANDS[command].wrong_usage
     if conclude is None:
         # An acceptance has tables of its own.
         conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
-    lost = skipped.lost_lines(current.lost)
+    lost = table.lost_lines(current.lost)
     if compared:
         # A case that is not known is not accepted.
         problems, lost = [*lost, *problems], []
@@ -106,8 +104,8 @@ def session(
         say(line)
     status = conclude(current.cases, problems) or (UNCERTAIN if lost else 0)
     if conclude is _conclude_shortly:
-        places = ending.places(os.path.relpath(place.report), os.path.relpath(place.log))
-        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), places])), flush=True)
+        files = files_line(os.path.relpath(place.report), os.path.relpath(place.log))
+        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, whatever becomes of the database.
         where = reframe_process.configuration(settings.arguments, place).database

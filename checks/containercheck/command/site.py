@@ -21,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from containercheck.command.parsers import COMMANDS, parsed
 from containercheck.job import inventory, mpi
 from containercheck.job.container_runtimes import RUNTIMES
-from containercheck.results import atomic_files
+from containercheck.results.cases import write_file
 from containercheck.results.formatting import say, speak_as, typed
 from containercheck.session import inventories, reframe_process
 from containercheck.session.inventories import Answer
@@ -106,7 +106,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             print("".join(lines), end="")
             say(f"{path} exists, and was not changed" if present != text else f"{path} is up to date")
             return 0 if present == text else 1
-        atomic_files.write(path, text)
+        write_file(path, text)
     except (OSError, UnicodeDecodeError) as error:
         say(f"error: cannot write {path}: {getattr(error, 'strerror', None) or error}")
         return COMMANDS["site"].wrong_usage

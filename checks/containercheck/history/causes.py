@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from containercheck.application.declare import Metric
-from containercheck.explain import between
-from containercheck.explain.between import SEES, USES
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Cause
 from containercheck.job.explain.observations import CONTAINER, HOST, Observation, Use, reworded
+from containercheck.results import sides_seen
 from containercheck.results.formatting import number
+from containercheck.results.sides_seen import SEES, USES
 
 #: Most series that are named in a sentence, and most likely causes.
 NAMED = 3
@@ -26,7 +26,7 @@ DIGITS = 12
 WORDS = {"runtimes": "runtime", "image_sha256": "image", "mpi": "MPI library", "builds": "build", "bound": "cores"}
 #: Keys that say the same as the image's digest, where there is one.
 OF_DIGEST = ("image", "image_id")
-#: What a fact is called that a side did not see, and another night's did.
+#: Value of a fact that a side did not see, where another night's did.
 ABSENT = "none"
 #: Fewest nights of which at least two have to agree: what was new in each of them is new for no reason.
 SETTLED = 3
@@ -150,13 +150,13 @@ def _by_rules(change: Change) -> list[str]:
     ]
 
 
-#: What a side saw in a night, where that is known, and what its runs used.
+#: Observation of a side in a night, where there is one, and the use of its runs.
 _Facts = tuple[Optional[Observation], Use]
 
 
 def _facts(point: Point, label: str) -> _Facts:
     seen, used = ((point.provenance.get(name) or {}).get(label) for name in (SEES, USES))
-    return between.observation(seen) if seen else None, between.use(used or {})
+    return sides_seen.observation(seen) if seen else None, sides_seen.use(used or {})
 
 
 def _between(change: Change, before: _Facts, since: _Facts) -> dict[tuple[str, str], Cause]:
@@ -178,7 +178,7 @@ def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
     before, after = _with_absent(before, after)
     then, now = (_values(points) for points in (before, after))
     changed = [name for name in now if name in then and not then[name] & now[name]]
-    # What was new in every night is new for no reason.
+    # A value that was new in every night is new for no reason.
     changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
     if "image_sha256" in changed:
         changed = [name for name in changed if name not in OF_DIGEST]

@@ -10,7 +10,6 @@ from typing import Any
 
 from containercheck.results.cases import Case, Key, collect
 from containercheck.results.database import StoredSession
-from containercheck.results.row import VERSION
 
 #: Keys that ci/nightly adds to its sessions (``--session-extras``): the night's name, the pass, and what was changed on
 #: purpose before the night.
@@ -19,49 +18,8 @@ NIGHT, PASS, CHANGED = "nightly", "nightly_pass", "changed"
 ARGUMENTS = "nightly_arguments"
 #: The pass that runs cases with proposed changes again, with fresh rounds.
 CONFIRMATION = "confirmation"
-#: Keys that are kept of an earlier night: of a session; of a test case, what identifies it, and its result; of its
-#: expected time, what the values depend on; and of a metric, what a point needs, and what is said of a document's.
-OF_SESSION = (NIGHT, PASS, CHANGED, ARGUMENTS, "time_start_unix")
-OF_CASE = (
-    "system",
-    "partition",
-    "environ",
-    "name",
-    "display_name",
-    "unique_name",
-    "fixture",
-    "variant",
-    "num_nodes",
-    "result",
-    "fail_phase",
-    "runtimes",
-    "compared_images",
-    "ready_image",
-)
-OF_WORK = ("ranks", "threads", "amount")
-OF_METRIC = (
-    VERSION,
-    "metric",
-    "unit",
-    "better",
-    "baseline_label",
-    "baseline",
-    "baseline_error",
-    "subject_label",
-    "subject",
-    "overhead",
-    "low",
-    "high",
-    "overhead_unit",
-    "accepted",
-    "expected",
-    "verdict",
-    "spread",
-    "rounds",
-    "emulated",
-    "duet",
-    "measures",
-)
+#: Keys of a test case that earlier nights do without, as they are long: rounds, scripts, ReFrame's own values.
+LONG = ("measured", "prerun_cmds", "perfvalues", "compared", "causes")
 
 
 @dataclass(frozen=True)
@@ -92,9 +50,8 @@ class Night:
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
     """Return the nights, in the order in which their first sessions were stored.
 
-    Sessions that compare runtimes or images (ci/acceptance) belong to no night. The last night is complete; earlier
-    nights keep what series need, without skipped cases: a hundred nights of a large site are gigabytes of JSON, so that
-    only a session at a time may be in memory.
+    Sessions that compare runtimes or images (ci/acceptance) belong to no night. The last night is complete. A hundred
+    nights of a large site are gigabytes of JSON: only one session at a time is in memory as a whole.
 
     :param sessions: in the order in which they were stored; read once.
     :param whole: name of another night to keep complete.
@@ -134,27 +91,18 @@ def name_of(session: StoredSession) -> str:
 
 
 def _reduced(session: StoredSession, provenances: dict[str, Any]) -> StoredSession:
-    """Return a session with what is kept of earlier nights.
+    """Return a session without skipped cases, and without the long parts of the others.
 
     :param provenances: all so far, by their text, as most nights have the same ones; new ones are added.
     """
-    present = (raw for raw in session.testcases if raw["result"] != "skip")
-    return StoredSession(_only(session.info, OF_SESSION), tuple(_reduced_case(raw, provenances) for raw in present))
-
-
-def _reduced_case(raw: Mapping[str, Any], provenances: dict[str, Any]) -> dict[str, Any]:
-    provenance = raw.get("provenance") or {}
-    return {
-        **_only(raw, OF_CASE),
-        "fail_info": {"exc_type": (raw.get("fail_info") or {}).get("exc_type")},
-        "expected": _only(raw.get("expected") or {}, OF_WORK),
-        "results": [_only(row, OF_METRIC) for row in raw.get("results") or ()],
-        "provenance": provenances.setdefault(json.dumps(provenance, sort_keys=True), provenance),
-    }
-
-
-def _only(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: facts[name] for name in names if name in facts}
+    cases = []
+    for raw in session.testcases:
+        if raw["result"] != "skip":
+            provenance = raw.get("provenance") or {}
+            shared = provenances.setdefault(json.dumps(provenance, sort_keys=True), provenance)
+            rest = {name: value for name, value in raw.items() if name not in LONG}
+            cases.append({**rest, "provenance": shared})
+    return StoredSession(session.info, tuple(cases))
 
 
 def _night(name: str, sessions: list[StoredSession], number: int) -> Night:

@@ -1,13 +1,21 @@
-"""Propose references from the values of each metric in ReFrame's results database, night by night."""
+"""Propose references from the values of each metric in the nights, and put them into files of references.
+
+A file keeps comments, order and quotes that people wrote. PyYAML gives the positions of keys and values; the text is
+changed line by line.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
+
+import yaml
 
 from containercheck.results.row import rows_of
 
@@ -17,6 +25,8 @@ NIGHTS = 10
 QUANTILE = 3.09
 #: The narrowest range, as a part of the median: nights that were equal in all digits will not always be.
 NARROWEST = 0.02
+#: Comment at the end of lines that this library wrote, and of no others.
+OURS = re.compile(r"# median of \d+ nights to \d")
 
 
 class NoReference(Exception):
@@ -74,7 +84,7 @@ class Reference:
 
 
 @dataclass
-class Series:
+class MetricNights:
     """The values of one metric of one case, by night.
 
     :ivar better: whether ``higher`` or ``lower`` values are better; None where the database does not say.
@@ -174,22 +184,83 @@ def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
     return same, len({run.night for run in eligible} - {run.night for run in same})
 
 
-def series(runs: Iterable[Run]) -> list[Series]:
+def series(runs: Iterable[Run]) -> list[MetricNights]:
     """Return the metrics of runs, the latest last, without overheads, emulated processors, and duets (half a node).
 
     In the container variants a metric is the container's; the bare variant has the bare program's.
     """
-    by_metric: dict[str, Series] = {}
+    by_metric: dict[str, MetricNights] = {}
     for run in runs:
         rows = {row.metric: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
         for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
             metric = key.rpartition(":")[2]
             if metric not in rows or value is None:
                 continue
-            history = by_metric.setdefault(metric, Series(metric, unit, rows[metric].better or None))
+            history = by_metric.setdefault(metric, MetricNights(metric, unit, rows[metric].better or None))
             if history.unit != unit:
                 # The check has measured something else since then.
-                history = by_metric[metric] = Series(metric, unit, rows[metric].better or None)
+                history = by_metric[metric] = MetricNights(metric, unit, rows[metric].better or None)
             history.better = rows[metric].better or None
             history.values.setdefault(run.night, []).append(value)
     return list(by_metric.values())
+
+
+class NotPut(Exception):
+    """An entry has no place in the file; the message says why."""
+
+
+def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> str:
+    """Return a text with an entry ``key: [values]  # comment`` after the other keys, or in place of our older one.
+
+    :param keys: the check, those of the file's index, and the metric.
+    :raises NotPut: a person wrote the entry, another key matches it too, or the file is not a mapping of mappings.
+    """
+    entry = yaml.safe_dump(list(values), default_flow_style=True, width=1000).strip()
+    lines = text.splitlines()
+    try:
+        node = yaml.compose(text)
+    except yaml.YAMLError as error:
+        raise NotPut(f"no YAML: {str(error).splitlines()[0]}") from None
+    for depth, key in enumerate(keys):
+        if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+            line = node.start_mark.line + 1 if node else 1
+            raise NotPut(f"line {line} has no keys on lines of their own below it")
+        column = node.value[0][0].start_mark.column
+        existing = next((pair for pair in node.value if pair[0].value == str(key)), None)
+        if existing is None:
+            for other, _ in node.value:
+                if 0 < depth < len(keys) - 1 and isinstance(key, str) and _matches(other.value, key):
+                    raise NotPut(f"line {other.start_mark.line + 1}, {other.value!r}, speaks for it too")
+            rest = [*keys[depth:-1], None]
+            new = [f"{' ' * (column + 2 * more)}{_key(missing)}:" for more, missing in enumerate(rest[:-1])]
+            new.append(f"{' ' * (column + 2 * len(new))}{_key(keys[-1])}: {entry}  {comment}")
+            at = _last_line(node) + 1
+            return "\n".join([*lines[:at], *new, *lines[at:]]) + "\n"
+        name, node = existing
+    line = name.start_mark.line
+    if not OURS.search(lines[line]) or _last_line(node) != line:
+        raise NotPut(f"line {line + 1} was written by hand")
+    lines[line] = f"{' ' * name.start_mark.column}{_key(keys[-1])}: {entry}  {comment}"
+    return "\n".join(lines) + "\n"
+
+
+def _matches(pattern: str, key: str) -> bool:
+    """Return whether ReFrame takes one key's entry for another key: it reads keys as regular expressions."""
+    try:
+        return re.fullmatch(pattern, key) is not None
+    except re.error:
+        return False
+
+
+def _last_line(node: yaml.Node) -> int:
+    """Return the last line of a node; the end mark of a mapping is behind the comments that follow it."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        return _last_line(node.value[-1][1])
+    return node.end_mark.line
+
+
+def _key(value: Any) -> str:
+    """Return a key as a person would write it."""
+    if isinstance(value, str) and (not re.fullmatch(r"\w[\w.-]*", value) or not isinstance(yaml.safe_load(value), str)):
+        return json.dumps(value)
+    return str(value)

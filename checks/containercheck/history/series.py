@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from containercheck.explain.between import SEES, USES
 from containercheck.history.nights import CONFIRMATION, Night
 from containercheck.results.cases import Case, Key
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
+from containercheck.results.sides_seen import SEES, USES
 
 OVERHEAD, BARE = "overhead", "bare"
 #: Results of cases that have measured something.
@@ -158,13 +158,9 @@ def _before_confirmation(case: Case, metric: str) -> Row | None:
     return None
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
 def _overheads(night: Night) -> Iterator[_Seen]:
     for case, row in _measured(night):
-        if not _finite(row.overhead):
+        if not is_finite(row.overhead):
             continue
         spread, rounds, earlier = row.spread, row.rounds, _before_confirmation(case, row.metric)
         before = earlier.overhead if earlier else None
@@ -174,7 +170,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
             spread / math.sqrt(rounds) if spread is not None and rounds > 1 else None,
             case.nightly_pass == CONFIRMATION,
             case.provenance,
-            before if _finite(before) else None,
+            before if is_finite(before) else None,
             (case.key,),
         )
         work = (*_work(case), row.overhead_unit, row.unit, row.duet)
@@ -214,10 +210,10 @@ def _least(row: Row) -> float:
     low, high = row.accepted
     if row.overhead_unit == "%":
         return LEAST
-    if not _finite(high):
+    if not is_finite(high):
         # Every overhead is accepted: the change is relative to the value itself.
-        return LEAST / 100 * abs(row.subject or row.overhead)
-    return LEAST_PART * (high - low if _finite(low) else abs(high))
+        return LEAST / 100 * abs(row.subject or row.overhead or 0.0)
+    return LEAST_PART * (high - low if is_finite(low) else abs(high))
 
 
 def _bare(night: Night) -> Iterator[_Seen]:
@@ -225,7 +221,7 @@ def _bare(night: Night) -> Iterator[_Seen]:
     groups: dict[tuple[Any, ...], list[_CaseRow]] = {}
     for case, row in _measured(night):
         # In a duet the baseline is of half a node.
-        if _finite(row.baseline) and not row.duet:
+        if is_finite(row.baseline) and not row.duet:
             groups.setdefault((case.identity_as(""), row.metric), []).append((case, row))
     for pairs in groups.values():
         used = [(case, row) for case, row in pairs if row.subject is not None] or pairs
@@ -239,7 +235,7 @@ def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
     rows = [row for _, row in fresh or pairs]
     return Point(
         night,
-        statistics.median(row.baseline for row in rows),
+        statistics.median(row.baseline for row in rows if row.baseline is not None),
         _error([row.baseline_error for row in rows]),
         bool(fresh),
         _baseline_provenance((fresh or pairs)[-1][0].provenance),
@@ -253,8 +249,8 @@ def _unconfirmed(pairs: Sequence[_CaseRow]) -> float | None:
     before = [
         _before_confirmation(case, row.metric) if case.nightly_pass == CONFIRMATION else row for case, row in pairs
     ]
-    values = [row.baseline for row in before if row]
-    return statistics.median(filter(_finite, values)) if any(map(_finite, values)) else None
+    values = [row.baseline for row in before if row and is_finite(row.baseline)]
+    return statistics.median(values) if values else None
 
 
 def _error(errors: Sequence[float | None]) -> float | None:

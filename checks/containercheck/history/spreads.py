@@ -173,10 +173,9 @@ def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
 def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:
     """Yield d of each round in the unit of the overhead: 100 times the logarithm of the ratio, or the difference."""
     for values in rounds:
-        pair = [(values.get(side) or {}).get(row.metric) for side in (BASELINE, SUBJECT)]
-        if None in pair:
+        baseline, subject = ((values.get(side) or {}).get(row.metric) for side in (BASELINE, SUBJECT))
+        if baseline is None or subject is None:
             continue
-        baseline, subject = pair
         if row.overhead_unit != "%":
             yield subject - baseline
         elif baseline > 0 and subject > 0:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.job import mpi, start_ranks
-from containercheck.report import case_lines
+from containercheck.job import mpi
+from containercheck.report import view
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
+from containercheck.session import rank_start
 from containercheck.session.image_facts import ImageFacts
 from containercheck.session.rank_start import Start
 from containercheck.site import hosts
@@ -59,14 +60,14 @@ def findings(
 
 
 def is_fit(found: Sequence[Finding]) -> bool:
-    """Tell whether nothing is in the way."""
+    """Return whether nothing is in the way."""
     return all(finding.state != PROBLEM for finding in found)
 
 
 def _architecture(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
     here = host["processor"]["architecture"]
     if image.architecture in (None, here):
-        return Finding(FINE, "architecture", image.architecture or "not told by the image")
+        return Finding(FINE, "architecture", image.architecture or "not stated by the image")
     return Finding(
         PROBLEM,
         "architecture",
@@ -105,7 +106,7 @@ def _ranks(starts: Sequence[Start]) -> list[Finding]:
     """Return what came of starting ranks: each launcher's, and what is left where none starts them as it is."""
     found = []
     for start in starts:
-        if start.is_plain or (start.is_one_job and start.by == start_ranks.INSIDE.label):
+        if start.is_plain or (start.is_one_job and start.by == rank_start.INSIDE):
             found.append(Finding(FINE, "ranks", f"{start.text}, by {start.launcher}{_inside(start)}"))
         elif start.is_one_job:
             found.append(Finding(REMARK, "ranks", start.text, f"they do start {start.by}"))
@@ -150,7 +151,7 @@ def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
 
 
 def _pmi(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
-    """Return whether srun speaks what the image's MPI is started by; nothing where there is no srun."""
+    """Return whether srun has the interface by which the image's MPI is started; nothing where there is no srun."""
     plugins = host["pmi"]
     if not plugins:
         return []
@@ -206,7 +207,7 @@ def _start(image: ImageFacts) -> Finding:
     text += f"{between} in {len(image.starts)} rounds)" if between else ""
     if image.start < SLOW_START:
         return Finding(FINE, "start", text)
-    return Finding(REMARK, "start", text, "see whether the runtime unpacks it at each start: doctor tells")
+    return Finding(REMARK, "start", text, "see with containercheck doctor whether the runtime unpacks it at each start")
 
 
 def _checks(image: ImageFacts) -> Finding:
@@ -227,12 +228,12 @@ def of_cases(cases: Sequence[Case]) -> list[Finding]:
         if case.result == "skip":
             found.append(Finding(REMARK, topic, f"not run: {_first_line(case.skip_reason)}"))
             continue
-        line = case_lines.line(case)
+        line = view.line_of(case)
         measured = ", ".join(filter(None, [" ".join(filter(None, [line.metric, line.value])), line.rest]))
-        if line.state == case_lines.FAILED:
+        if line.state == view.FAILED:
             found.append(Finding(PROBLEM, topic, measured or "it failed", _first_line(case.reason)))
         else:
-            state = FINE if line.state in (case_lines.PASSED, case_lines.RAN) else REMARK
+            state = FINE if line.state in (view.PASSED, view.RAN) else REMARK
             found.append(Finding(state, topic, f"{line.state}: {measured}"))
     return found
 

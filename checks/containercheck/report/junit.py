@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from containercheck.results import atomic_files, open_verdicts, selections
-from containercheck.results.cases import Case
+from containercheck.results import selections
+from containercheck.results.cases import Case, write_file
 
 #: Characters that XML 1.0 cannot hold, escaped or not.
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -30,7 +30,7 @@ def write(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: It
         _suite(suites, application, [_testcase(case) for case in of_application])
     _suite(suites, "history", [_event("change", "failure", text) for text in alarms])
     _suite(suites, "session", [_event("problem", "error", text) for text in problems])
-    atomic_files.write(path, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True).decode())
+    write_file(path, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True).decode())
 
 
 def _suite(suites: ElementTree.Element, name: str, testcases: Sequence[ElementTree.Element]) -> None:
@@ -55,8 +55,8 @@ def _testcase(case: Case) -> ElementTree.Element:
         _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.reason or run.result)
     elif case.result == "skip":
         _add_outcome(testcase, "skipped", case.skip_reason)
-    open_lines = [f"{row.metric}: {open_verdicts.describe(row)}" for row in open_verdicts.open_rows(case)]
-    tally = open_verdicts.tally(run or case)
+    open_lines = [f"{row.metric}: {selections.describe(row)}" for row in selections.open_rows(case)]
+    tally = selections.tally(run or case)
     if tally:
         text = FORBIDDEN.sub("?", "\n".join([tally, *open_lines]))
         ElementTree.SubElement(testcase, "system-out").text = text

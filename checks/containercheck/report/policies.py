@@ -1,7 +1,7 @@
-"""What the policies of sharing cores gain: the speed-up of each against none, bare and in the same container.
+"""Show the gain of policies of sharing cores: the speed-up of each against none, bare and in the same container.
 
 Of checks of programs beside each other (check/collocation.py). Bare, a policy is compared with running without DLB; a
-container's policies with the same ones bare, which says what a container costs. What a policy gains in a container
+container's policies with the same ones bare, which gives the cost of a container. The gain of a policy in a container
 follows from the values of both: time without DLB / time with the policy, as D12.5 figures 14 and 20 have it, there
 against the bare run throughout.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from containercheck.report import scaling
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
 
 #: Label of the bare side, and beginning of the names of the metrics of times: of the whole, and of each program.
 BARE, SECONDS = "bare", "seconds_"
@@ -70,7 +70,7 @@ def without(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def _has_policies(case: Case) -> bool:
-    """Tell whether the sides of a case are policies: bare ones, or those of a container, whose labels name both."""
+    """Return whether the sides of a case are policies: bare ones, or those of a container, whose labels name both."""
     compared = [row for row in case.rows if row.is_comparison]
     if case.variant == BARE:
         return any(row.subject_label for row in compared)
@@ -103,8 +103,8 @@ def _contained(variant: str, rows: list[Row]) -> Times:
 
 
 def _add(known: dict[str, Value], policy: str, value: float | None, error: float | None) -> None:
-    if value is not None and math.isfinite(value) and value > 0:
-        known.setdefault(policy, Value(value, error if error is not None and math.isfinite(error) else None))
+    if is_finite(value) and value > 0:
+        known.setdefault(policy, Value(value, error if is_finite(error) else None))
 
 
 def lines(cases: Iterable[Case]) -> list[str]:

@@ -20,14 +20,14 @@ from typing import Any
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import count, number
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
 
 #: Ends of units of work per time, which do not depend on the amount of work.
 WORK = ("FLOPS", "FLOP/s", "images/s")
 #: Relative difference in work up to which it counts as the same.
 SAME = 1e-9
 
-#: What cases scale over.
+#: Scales of cases.
 NODES, CORES = "nodes", "cores"
 
 #: A case, and its row of the metric.
@@ -130,9 +130,9 @@ def over_cores(cases: Iterable[Case]) -> Iterator[Scaling]:
     for (*_, axis, _), group in groups.items():
         layouts = [(case.expected.get("ranks"), case.expected.get("threads")) for case in group]
         varying = [len({layout[part] for layout in layouts}) > 1 for part in (0, 1)]
-        # With both, the mixes of a node differ, and its cores do not; what is not known is no number of cores.
+        # With both, the mixes of a node differ, and its cores do not; an old report may have neither.
         if varying.count(True) == 1 and not any(None in layout for layout in layouts):
-            numbered = [(ranks * threads, case) for (ranks, threads), case in zip(layouts, group)]
+            numbered = [(case.expected["ranks"] * case.expected["threads"], case) for case in group]
             label = group[0].label.replace(f" {axis}={group[0].axes[axis]}", "")
             yield from _of_variant(CORES, label, sorted(numbered, key=lambda pair: pair[0]))
 
@@ -167,7 +167,7 @@ def _was_measured(case: Case) -> bool:
 
 def _has_values(row: Row) -> bool:
     values = [getattr(row, side) for side in _sides(row)]
-    return all(value is not None and math.isfinite(value) and value > 0 for value in values)
+    return all(is_finite(value) and value > 0 for value in values)
 
 
 def _sides(row: Row) -> list[str]:
@@ -229,7 +229,7 @@ def _speed(row: Row, value: float, work: float) -> float:
 
 def _relative_error(row: Row, which: str) -> float:
     error = getattr(row, f"{which}_error")
-    return error / getattr(row, which) if error is not None and math.isfinite(error) else 0.0
+    return error / getattr(row, which) if is_finite(error) else 0.0
 
 
 def lines(cases: Iterable[Case]) -> list[str]:

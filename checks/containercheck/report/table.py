@@ -1,16 +1,21 @@
-"""The text at the end of a session: metrics, scaling, disturbances, skipped and failed cases, and open verdicts."""
+"""The text of a session: metrics, questions, scaling, notes, what was not run, what failed, images, open verdicts."""
 
 from __future__ import annotations
 
+import collections
 import math
+import re
+import shlex
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from containercheck.report import answers, policies, ran, scaling, skipped, summary
-from containercheck.results import open_verdicts, selections
+from containercheck.report import policies, scaling
+from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, number
-from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row
+from containercheck.results.formatting import columns, names, number, short_name, size, typed
+from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
 #: Half width in percent above which an interval is only printed as wider than this.
 WIDEST = 100.0
@@ -21,13 +26,27 @@ LOPSIDED = 0.3
 OTHER_LOAD = 0.05
 #: Name of the baseline in the rounds of a container (``containercheck.job.contract``).
 BASELINE = "baseline"
+#: Most cases that are named for an image.
+NAMED_USERS = 3
+#: Stand for the application, and for system and partition, in a reason that several share.
+NAME, PARTITION = "NAME", "PARTITION"
+#: A note that counts rounds, or names the processes that disturbed them.
+NOTE = re.compile(
+    r"(?:(?P<some>\d+) of (?P<of>\d+) rounds )?"
+    r"(?P<head>disturbed by|the machine is busy:) (?P<who>.*?)(?P<tail>| and replaced|\. .*)",
+    re.DOTALL,
+)
+#: Most cases that have a line each for a note of one kind, and how many are named where more share a line.
+FEW, NAMED = 3, 2
+#: Most disturbing processes that are named.
+WORST = 3
 
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    metrics = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *answers.lines(cases)]
-    end = [*skips(cases), *failures(cases), *ran.lines(cases), *summary.last_line(cases)]
-    return [*metrics, *summary.notes(cases), *end]
+    metrics = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *questions(cases), *tallies(cases)]
+    end = [*skips(cases), *failures(cases), *images(cases), *reproducers(cases), *last_line(cases)]
+    return [*metrics, *notes(cases), *end]
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -55,7 +74,7 @@ def table(cases: Sequence[Case]) -> list[str]:
 
 def skips(cases: Sequence[Case]) -> list[str]:
     """Return a line for each reason for which cases were skipped."""
-    return [f"skipped: {reason.line}" for reason in skipped.by_reason(cases)]
+    return [f"skipped: {reason.line}" for reason in by_reason(cases)]
 
 
 def failures(cases: Sequence[Case]) -> list[str]:
@@ -75,24 +94,20 @@ def overhead(row: Row) -> str:
 
 
 def _interval(row: Row) -> str:
-    unit, half, low, high = row.overhead_unit, row.interval, row.low, row.high
-    if _finite(half):
+    unit, half, low, high, middle = row.overhead_unit, row.interval, row.low, row.high, row.overhead or 0.0
+    if is_finite(half):
         # A fail takes more evidence than a pass, so one end may be much farther from the estimate than the other.
-        if _finite(low) and _finite(high) and abs(high + low - 2 * row.overhead) > LOPSIDED * half:
+        if is_finite(low) and is_finite(high) and abs(high + low - 2 * middle) > LOPSIDED * half:
             return f"({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
         if unit == "%" and half > WIDEST:
             return f"±>{WIDEST:g} %"
         return f"± {number(half, 2)} {unit}"
     # With few rounds one end may be known, and the other not.
-    if _finite(low) and not _finite(high):
+    if is_finite(low) and not is_finite(high):
         return f"(at least {number(low, 2, '+')}) {unit}"
-    if _finite(high) and not _finite(low):
+    if is_finite(high) and not is_finite(low):
         return f"(at most {number(high, 2, '+')}) {unit}"
     return f"± ? {unit}"
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def side(row: Row, which: str, labelled: bool) -> str:
@@ -110,16 +125,13 @@ def side(row: Row, which: str, labelled: bool) -> str:
 def spreads(row: Row) -> str:
     """Return the spread of the baseline's values and that of the subject's; empty where they are not known.
 
-    In percent of the side's median, or in the metric's unit where that is what the overhead is told in.
+    In percent of the side's median, or in the metric's unit where the overhead is in that.
     """
-    known = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
-    known = [(spread, middle) for spread, middle in known if spread is not None]
+    sides = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
+    known = [(spread, middle or 0.0) for spread, middle in sides if spread is not None]
+    values, unit = [spread for spread, _ in known], row.unit
     if row.overhead_unit == "%" and all(middle for _, middle in known):
-        return _listed([100 * spread / abs(middle) for spread, middle in known], "%")
-    return _listed([spread for spread, _ in known], row.unit)
-
-
-def _listed(values: Sequence[float], unit: str) -> str:
+        values, unit = [100 * spread / abs(middle) for spread, middle in known], "%"
     return f"{', '.join(number(value, 2) for value in values)} {unit}".strip() if values else ""
 
 
@@ -132,7 +144,7 @@ def verdict(row: Row, rounds: bool = False) -> str:
     if word == EMULATED:
         word = NOT_JUDGED
     elif word == OPEN:
-        word = open_verdicts.describe(row)
+        word = selections.describe(row)
     elif word and rounds and row.rounds:
         word += f", {row.rounds} round{'s'[: row.rounds > 1]}"
     remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
@@ -158,3 +170,240 @@ def in_rounds(case: Case, row: Row, cases: Sequence[Case]) -> str:
     if abs(middle - alone) <= OTHER_LOAD * max(abs(middle), abs(alone)):
         return ""
     return f"one run by itself; {number(middle)} {row.unit} in the containers' rounds"
+
+
+def questions(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each case with open metrics that are too slow, then for each with some that are too fast."""
+    cases = [case for case in cases if not selections.failure(case)]
+    slow = [(case, selections.asking(case, [selections.SLOWER])) for case in cases]
+    fast = [(case, selections.asking(case, [selections.FASTER])) for case in cases]
+    slow_lines = [f"TOO SLOW, not yet certain: {names([case])}: {_together(rows)}" for case, rows in slow if rows]
+    return slow_lines + [f"QUESTION: {names([case])}: {_described(rows)}" for case, rows in fast if rows]
+
+
+def _together(rows: Iterable[Row]) -> str:
+    """Return the overheads of metrics; those above the same tolerance in as many rounds share a clause."""
+    by_tolerance: dict[str, list[str]] = {}
+    for row in rows:
+        unit, accepted = row.overhead_unit, row.accepted[1]
+        above = f", above {number(accepted, 3)} {unit} in {row.above} of {row.rounds} rounds"
+        overhead = f"{row.metric} {number(row.overhead, 2, '+')} {unit}"
+        by_tolerance.setdefault("" if accepted is None else above, []).append(overhead)
+    return "; ".join(f"{', '.join(overheads)}{above}" for above, overheads in by_tolerance.items())
+
+
+def _described(rows: Iterable[Row]) -> str:
+    return "; ".join(f"{row.metric} is {selections.describe(row)}" for row in rows)
+
+
+def tallies(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each case with several metrics that did not all pass: how many did, and how many are open."""
+    tallied = [(case, selections.tally(case)) for case in cases]
+    return [f"{names([case])}: {tally}" for case, tally in tallied if len(case.rows) > 1 and not _is_clear(tally)]
+
+
+def _is_clear(tally: str) -> bool:
+    return not tally or tally.endswith("pass") and tally.startswith("all ")
+
+
+def images(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each image that ran: path, digest, sizes (D12.6 section 8.2), and the cases that ran it."""
+    users: dict[tuple[str, str], list[str]] = {}
+    for case in cases:
+        for image, side in _images(case):
+            who = f"{case.label} {case.variant}{f' ({side})' if side else ''}"
+            users.setdefault(image, []).append(who)
+    image_lines = []
+    for (path, digest), cases_of_image in users.items():
+        names = list(dict.fromkeys(cases_of_image))
+        more = f" and {len(names) - NAMED_USERS} more" if len(names) > NAMED_USERS else ""
+        image_lines.append(f"image: {path}, {digest}: {', '.join(names[:NAMED_USERS])}{more}")
+    return image_lines
+
+
+def _images(case: Case) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield path and digest of each image that a case ran, and the side that ran it; empty where all sides did."""
+    provenance = case.provenance
+    if "image" in provenance:
+        yield (provenance["image"], _identity(provenance)), ""
+    for side, image in (provenance.get("images") or {}).items():
+        yield (image["image"], _identity(image)), side
+
+
+def _identity(facts: Mapping[str, Any]) -> str:
+    """Return what identifies an image, and its size and that of its files where they are known."""
+    digest, count, content = (facts.get(f"image_{name}") for name in ("sha256", "bytes", "content_bytes"))
+    shown = f"sha256 {digest}" if digest else facts.get("image_id") or "no digest: it is a directory"
+    shown += f", {size(count)}" if count else ""
+    return f"{shown}, with {size(content)} of files" if content else shown
+
+
+def reproducers(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each failed case: the command that repeats one run of the judged side."""
+    commands = []
+    for case in cases:
+        run = selections.failure(case)
+        if run and run.reproducer:
+            # A bare case has one side only.
+            side = "baseline" if run.variant == "bare" else _judged_side(run)
+            commands.append(f"to repeat {run.label} {run.variant}: bash {shlex.quote(run.reproducer)} {side}")
+    return commands
+
+
+def _judged_side(case: Case) -> str:
+    """Return the name of the side that is judged, the last one of several."""
+    sides = [name for name in (case.compared.get("side") or {}) if name != "baseline"]
+    return sides[-1] if sides else "subject"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why some cases were not run.
+
+    :ivar text: the reason, with :data:`NAME` and :data:`PARTITION` where it names one of several.
+    :ivar cases: which.
+    """
+
+    text: str
+    cases: tuple[Case, ...]
+
+    @property
+    def applications(self) -> list[str]:
+        """Return the applications, in order."""
+        return list(dict.fromkeys(case.application for case in self.cases))
+
+    @property
+    def line(self) -> str:
+        """Return it as a line to read."""
+        partitions = len({case.partition for case in self.cases})
+        where = f" on {partitions} partitions" if partitions > 1 else ""
+        return f"{', '.join(self.applications)} ({len(self.cases)} case(s){where}): {self.text}"
+
+
+def lost_lines(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each reason for which cases that were measured before are not measured now.
+
+    :param cases: as ``selections.lost`` returns them.
+    """
+    return [f"measured before, and not this time: {reason.line}" for reason in by_reason(cases)]
+
+
+def by_reason(cases: Iterable[Case]) -> list[Reason]:
+    """Return why cases were skipped, the reason with most of them first; nothing where none was."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.result == "skip":
+            text = case.skip_reason.replace(case.application, NAME).replace(_place_of(case), PARTITION)
+            groups.setdefault(text, []).append(case)
+    reasons = []
+    for text, skipped in groups.items():
+        names, places = {case.application for case in skipped}, {_place_of(case) for case in skipped}
+        text = text.replace(NAME, names.pop()) if len(names) == 1 else text
+        text = text.replace(PARTITION, places.pop()) if len(places) == 1 else text
+        reasons.append(Reason(text, tuple(skipped)))
+    return sorted(reasons, key=lambda reason: -len(reason.cases))
+
+
+def _place_of(case: Case) -> str:
+    """Return system and partition of a case, as reasons name them."""
+    return f"{case.key[0]}:{case.partition}"
+
+
+@dataclass
+class _Content:
+    """Sum of all notes of one kind, for one case or for several."""
+
+    some: int = 0
+    of: int = 0
+    who: collections.Counter[str] = field(default_factory=collections.Counter)
+
+    def add(self, other: _Content) -> None:
+        self.some, self.of = self.some + other.some, self.of + other.of
+        self.who.update(other.who)
+
+
+def notes(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each case and kind of note; where many cases have the same kind, one line for all."""
+    by_kind: dict[tuple[str, str], dict[str, _Content]] = {}
+    for case in cases:
+        name = short_name(case)
+        # The rounds of earlier runs count in the final result, and so do their notes.
+        for note in (note for run in (*case.earlier, case) for note in run.notes):
+            kind, content = _parse(note)
+            by_kind.setdefault(kind, {}).setdefault(name, _Content()).add(content)
+    lines = []
+    for kind, by_case in by_kind.items():
+        if len(by_case) > FEW:
+            total = _Content()
+            for content in by_case.values():
+                total.add(content)
+            title = f"{len(by_case)} cases ({', '.join(list(by_case)[:NAMED])} and {len(by_case) - NAMED} more)"
+            by_case = {title: total}
+        lines += [f"{name}: {_format(kind, content)}" for name, content in by_case.items()]
+    return lines
+
+
+def _parse(note: str) -> tuple[tuple[str, str], _Content]:
+    """Return the kind of a note (its words before and after the names), and its numbers and names."""
+    match = NOTE.fullmatch(note)
+    if not match:
+        return (note, ""), _Content()
+    who = collections.Counter(match["who"].split(", "))
+    return (match["head"], match["tail"]), _Content(int(match["some"] or 0), int(match["of"] or 0), who)
+
+
+def _format(kind: tuple[str, str], content: _Content) -> str:
+    head, tail = kind
+    rounds = f"{content.some} of {content.of} rounds " if content.of else ""
+    worst = [who for who, _ in content.who.most_common(WORST)]
+    more = f" (and {len(content.who) - WORST} more)" if len(content.who) > WORST else ""
+    return f"{rounds}{head}{' ' if worst else ''}{', '.join(worst)}{more}{tail}"
+
+
+def last_line(cases: Sequence[Case]) -> list[str]:
+    """Return the line on the spread of rounds and on open verdicts; nothing where nothing was compared."""
+    judged = sum(len(selections.judged(case)) for case in cases)
+    return ["; ".join(filter(None, [_spread(cases), _open(cases, judged)]))] if judged else []
+
+
+def _spread(cases: Sequence[Case]) -> str:
+    """Return the smallest and the largest spread of rounds, as medians over the metrics of an application."""
+    spreads: dict[str, list[float]] = {}
+    for case in cases:
+        for row in case.rows:
+            if row.overhead_unit == "%" and row.spread is not None:
+                spreads.setdefault(case.application, []).append(row.spread)
+    if not spreads:
+        return ""
+    medians = sorted((statistics.median(values), name) for name, values in spreads.items())
+    ends = [f"{number(spread, 2)} % ({name})" for spread, name in (medians[0], medians[-1])]
+    return "pairs here spread by " + " to ".join(dict.fromkeys(ends))
+
+
+def _kinds(cases: Sequence[Case]) -> str:
+    """Return the number of open verdicts of each kind, the most urgent first."""
+    counts = collections.Counter(row.open_kind for case in cases for row in selections.open_rows(case))
+    phrases = [f"{counts[kind]} {words}" for kind, words in selections.KINDS.items() if counts[kind]]
+    return f" ({', '.join(phrases)})" if phrases else ""
+
+
+def _open(cases: Sequence[Case], judged: int) -> str:
+    open_count = len(selections.open_metrics(cases))
+    if not open_count:
+        return "the only verdict is closed" if judged == 1 else f"all {judged} verdicts closed"
+    text = (
+        f"{open_count} of {judged} verdicts {'is' if open_count == 1 else 'are'} open"
+        if judged > 1
+        else "the only verdict is open"
+    )
+    text += _kinds(cases) if open_count > 1 else ""
+    pronoun = "it" if open_count == 1 else "them"
+    forecast = selections.plan([need.case for need in selections.needs(cases) if need.metrics])
+    if forecast.cases:
+        minutes = max(1, math.ceil(forecast.takes / 60))
+        closed = pronoun if forecast.metrics == open_count else f"{forecast.metrics} of {pronoun}"
+        goes_on = f"{typed('run')} --minutes {minutes} --open"
+        return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
+    if selections.needs(cases):
+        return f"{text} after too few rounds to tell what it takes: {typed('run')} --open"
+    return f"{text}, and more rounds would not close {pronoun}: it takes longer runs or a quieter machine"

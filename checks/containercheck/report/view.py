@@ -1,28 +1,45 @@
-"""What a session shows while it goes: a heading, a line for each case that ended, and what failed with its reason."""
+"""Show a session: a line for each case that ended, with the reason of a failure; at its end the counts."""
 
 from __future__ import annotations
 
+import collections
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
-from containercheck.report import case_lines, ending, machine, skipped
-from containercheck.report.case_lines import Line
+from containercheck.job.stats.forecasts import FASTER, SLOWER
+from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key
-from containercheck.results.formatting import short_name
+from containercheck.results.formatting import number, short_name, typed
+from containercheck.results.row import FAIL, OPEN, Row
 
+#: How a case came out, in the first column. ``ran`` is for what compares nothing.
+FAILED, SLOW, FAST, STILL_OPEN, PASSED, RAN = "FAIL", "slow?", "fast?", "open", "pass", "ran"
+#: Lines of a failure's reason that are shown.
+REASON = 8
+_INDENT = "  "
+#: Words of the counts, by state.
+_COUNTED = {
+    FAILED: "failed",
+    SLOW: "too slow but not certain",
+    FAST: "too fast but not certain",
+    STILL_OPEN: "open",
+    PASSED: "pass",
+    RAN: "ran bare",
+}
 #: Colours of the states.
 _STYLES = {
-    case_lines.FAILED: "bold red",
-    case_lines.SLOW: "bold yellow",
-    case_lines.FAST: "yellow",
-    case_lines.STILL_OPEN: "cyan",
-    case_lines.PASSED: "green",
-    case_lines.RAN: "dim",
+    FAILED: "bold red",
+    SLOW: "bold yellow",
+    FAST: "yellow",
+    STILL_OPEN: "cyan",
+    PASSED: "green",
+    RAN: "dim",
 }
 #: Widths of the columns after the state: metric, and its value.
 _METRIC, _VALUE = 20, 24
@@ -32,6 +49,107 @@ _NAME = 34
 _ENDLESS = 10_000
 #: How ReFrame begins what a person has to read in any case.
 _ERROR = "ERROR: "
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, column by column.
+
+    :ivar state: one of the words above.
+    :ivar name: the case.
+    :ivar metric: the one that decides.
+    :ivar value: its overhead with the interval; of a bare case its value.
+    :ivar rest: after how many rounds, and what else is known.
+    """
+
+    state: str
+    name: str
+    metric: str = ""
+    value: str = ""
+    rest: str = ""
+
+
+def line_of(case: Case) -> Line:
+    """Return the line of a case that was run."""
+    state = state_of(case)
+    row = deciding(case)
+    if row is None:
+        return Line(state, short_name(case))
+    if not row.is_comparison:
+        return Line(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
+    several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
+    rounds = f"{row.rounds} round{'s'[: row.rounds > 1]}"
+    rest = selections.describe(row) if row.verdict == OPEN else several if several.startswith("all ") else ""
+    if state == FAILED and several:
+        rest = several
+    return Line(state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [rounds, rest])))
+
+
+def state_of(case: Case) -> str:
+    """Return how a case came out."""
+    if case.result != "pass" or selections.failure(case):
+        return FAILED
+    kinds = [row.open_kind for row in selections.open_rows(case)]
+    if SLOWER in kinds:
+        return SLOW
+    if FASTER in kinds:
+        return FAST
+    if kinds:
+        return STILL_OPEN
+    return PASSED if selections.judged(case) else RAN
+
+
+def deciding(case: Case) -> Row | None:
+    """Return the metric that decides: the worst that failed, else the most urgent open one, else the worst of all."""
+    failed = [row for row in case.rows if row.verdict == FAIL]
+    still_open = selections.open_rows(case)
+    if failed or not still_open:
+        return max(failed or case.rows, key=_badness, default=None)
+    return max((row for row in still_open if row.open_kind == still_open[0].open_kind), key=_badness)
+
+
+def _badness(row: Row) -> float:
+    """Return the overhead in parts of what is accepted; of rows that compare nothing, the same for all."""
+    most = row.accepted[1]
+    return (row.overhead or 0.0) / most if most else row.overhead or 0.0
+
+
+def ending(cases: Sequence[Case]) -> list[str]:
+    """Return all lines to print."""
+    run = selections.ran(cases)
+    states = collections.Counter(state_of(case) for case in run)
+    counts = ", ".join(f"{states[state]} {words}" for state, words in _COUNTED.items() if states[state])
+    printed = ["", f"{len(run)} case(s): {counts}" if run else "no case was run"]
+    for case in run:
+        printed += failure(case)
+    printed += table.questions(cases)
+    printed += [*table.notes(cases), *table.last_line(cases)]
+    reasons = table.by_reason(cases)
+    if reasons:
+        printed += ["not run:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
+    return printed
+
+
+def failure(case: Case) -> list[str]:
+    """Return why a case failed, with the command that repeats it; nothing for one that did not."""
+    run = selections.failure(case)
+    if not run:
+        return []
+    again = "" if run is case else ", and passed later"
+    reason = (run.reason or run.result).splitlines()
+    more = [f"{_INDENT}..."] if len(reason) > REASON else []
+    printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
+    printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
+    return [*printed, *(f"{_INDENT}{line}" for line in table.reproducers([case]))]
+
+
+def files_line(report: str, log: str) -> str:
+    """Return the line that names the files of a session.
+
+    :param report: path of the report.
+    :param log: path of the log of ReFrame's output.
+    """
+    return f"every metric: {typed('report')}; report: {report}; what ReFrame printed: {log}"
 
 
 class CaseView:
@@ -62,8 +180,8 @@ class CaseView:
             _print(machine.heading(inventory.brief()))
         else:
             _print(f"partitions: {', '.join(dict.fromkeys(case.partition for case in run))}")
-        missing = len(skipped.by_reason(cases))
-        why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) told at the end" if missing else ""
+        missing = len(table.by_reason(cases))
+        why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) listed at the end" if missing else ""
         _print(f"{len(run)} of {len(cases)} cases{why}")
 
     def printed(self, line: str) -> str:
@@ -73,7 +191,7 @@ class CaseView:
     def ended(self, case: Case) -> str:
         """Return the line of a case that has ended, and why it failed."""
         self._shown.add(case.key)
-        return "".join([self._rendered(case_lines.line(case)), *(f"{line}\n" for line in ending.failure(case))])
+        return "".join([self._rendered(line_of(case)), *(f"{line}\n" for line in failure(case))])
 
     def collected(self, cases: Sequence[Case]) -> None:
         """Show the cases of a run that did not announce their end.

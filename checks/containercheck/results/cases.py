@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.job import project
-from containercheck.results import atomic_files
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters that every check has, and that have fields of their own here.
@@ -118,7 +119,7 @@ class Case:
     :ivar stage: directory that its job ran in.
     :ivar output: directory with the files that it left there; empty where it did not pass.
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
-    :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
+    :ivar compared: what it compared; keys: see ``containercheck.results.earlier_sessions``.
     :ivar asked: configuration files and options of its session.
     :ivar causes: what can explain that metrics failed (job/explain/explanation.py).
     :ivar where_time_went: line about the time of a container that is too slow; empty for none.
@@ -168,7 +169,7 @@ class Case:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What identifies a case in all nights, as ReFrame's numbers move when a parameter gets another value.
+        """The identity of a case in all nights: ReFrame's numbers move when a parameter gets another value.
 
         System, partition, environment, application, variant, nodes, and the axes by their names.
         """
@@ -201,13 +202,28 @@ def load(path: Path) -> dict[str, Any]:
     return report
 
 
+def write_file(path: Path, text: str) -> None:
+    """Write a file in one step: no reader ever sees half of it.
+
+    :raises OSError: it cannot be written; an older file stays as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
 def save(path: Path, report: dict[str, Any]) -> None:
     """Write a report in one step: no reader ever sees half of it.
 
     :raises ReportError: no space is left, or no permission; an older report stays as it was.
     """
     try:
-        atomic_files.write(path, json.dumps(report))
+        write_file(path, json.dumps(report))
     except OSError as error:
         raise ReportError(f"cannot write {path}: {error.strerror}") from error
 

@@ -1,14 +1,21 @@
-"""The result of one metric of a case: the job writes it, reports store it, and everything else reads it."""
+"""Read the record of a job, and the row of each metric, which reports store and everything else reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from containercheck.job import contract
 from containercheck.job.stats import pairs
 from containercheck.job.verdict.comparison import EMULATED as EMULATED
 from containercheck.job.verdict.comparison import NOT_JUDGED as NOT_JUDGED
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 3
@@ -16,6 +23,50 @@ SCHEMA = 3
 VERSION = "schema"
 #: Verdicts; on emulated processors nothing is judged.
 PASS, FAIL, OPEN = pairs.PASS, pairs.FAIL, pairs.INCONCLUSIVE
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of a job.
+
+    :ivar runs: for each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, bound, output.
+    :ivar complete: whether the job came to its end.
+    :ivar judged: whether its rounds came to their end, whatever became of their confirmation.
+    :ivar ended: the signal that ended it early, such as ``SIGTERM``; None where there was none.
+    :ivar took: seconds of the job, including what came before the rounds.
+    :ivar verdict: see job/rounds.py; empty where the job was killed before it had one.
+    """
+
+    runs: Sequence[Mapping[str, Any]] = ()
+    complete: bool = False
+    judged: bool = False
+    ended: str | None = None
+    took: float = 0.0
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, stagedir: Path) -> Record:
+        """Return the record of the job in this stage directory; an empty one if there is none, or it is cut."""
+        try:
+            stored = json.loads((stagedir / contract.RECORD).read_text())
+            return cls(**{name: stored[name] for name in cls.__dataclass_fields__ if name in stored})
+        except (OSError, ValueError):
+            return cls()
+
+    def early_end(self, met_limit: bool) -> list[str]:
+        """Return a line that says that the job was ended before its last round, and is judged by its complete rounds.
+
+        Empty where the job came to its end, something else than its time limit ended it, or no round is complete.
+        Where it was ended while it confirmed a failure, the line says that.
+
+        :param met_limit: whether the time limit may have ended it.
+        """
+        if self.judged and not self.complete:
+            return ["the job was ended while it confirmed what failed"]
+        rounds = len(self.verdict.get("measured", ()))
+        if self.complete or not rounds or not (met_limit and self.ended):
+            return []
+        return [f"the job was ended ({self.ended}) before its last round: judged by the {rounds} that are complete"]
 
 
 class RowError(ValueError):
@@ -130,6 +181,11 @@ class Row:
         known = {field.name for field in fields(cls)}
         values = {name: frozen(value) for name, value in stored.items() if name in known and value is not None}
         return cls(**values)
+
+
+def is_finite(value: Any) -> TypeGuard[float]:
+    """Return whether a value is a number, and neither infinite nor NaN."""
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def frozen(value: Any) -> Any:

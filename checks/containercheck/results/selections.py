@@ -1,13 +1,20 @@
-"""Select the cases of a session that failed or were lost, and name its problems. The verdict of a case is final."""
+"""Select cases: those that failed, were lost, or are open, with the time that would close open verdicts.
+
+The verdict of a case is final. The rows of the checks say how many rounds an open metric needs in all, and how long a
+round takes; the plan of a session is arithmetic on that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from containercheck.results import open_verdicts
-from containercheck.results.cases import Case
+from containercheck.job.stats.boundaries import HORIZON
+from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER
+from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import names
+from containercheck.results.row import FAIL, OPEN, PASS, Row
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
@@ -15,6 +22,31 @@ FAILED = ("fail", "fail_deps", "abort")
 MEASURED = ("", "SanityError", "PerformanceError")
 #: Reason of a case that ReFrame no longer generates.
 GONE = "ReFrame does not generate it any more: its check file, its partition or its environment is missing"
+#: Kinds of an open verdict, the most urgent first, with the words that follow their count in messages.
+KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance", NOISY: "too noisy to tell"}
+#: Kinds that are reported first, as something may be wrong.
+QUESTIONS = (SLOWER, FASTER)
+#: Rounds before which a job goes on in any case, and a forecast without an end means nothing yet.
+TELLING = PATIENCE
+#: Fewest rounds after which a metric passes by the rank test: the forecast while there is only one round.
+FEWEST = 6
+#: Seconds of a case outside its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
+START = 10.0
+#: Factor on a forecast, which is about the median, and ignores replaced rounds. A job that needs less time than
+#: it has ends sooner.
+MARGIN = 1.3
+#: Part of a session's time for its first run. The rest is for what fails, which its job confirms and explains, and for
+#: open cases, once it is known where more time closes most verdicts.
+FIRST_PART = 2 / 3
+#: Rounds that give a bound for a metric that is not expected to close; and sides that run in each round.
+FOR_BOUND, SIDES = 3, 2
+#: Fewest and most seconds of a check in a first run: a few rounds of most checks, and what most take without a limit.
+FIRST_LEAST, FIRST_MOST = 10, 60
+#: Rounds that each case has time for in a first run, whatever the others need: one round gives no spread, and so no
+#: bound. The margin is for the start of containers, which the estimate of a run does not have.
+FIRST_ROUNDS, FIRST_MARGIN = 2, 1.5
+#: Most seconds of a session without a time of its own: on two cores, all plain checks close two verdicts of three.
+USUAL = 1800.0
 
 
 def failure(case: Case) -> Case | None:
@@ -44,7 +76,7 @@ def problems(cases: Sequence[Case]) -> list[str]:
 
 def questions(cases: Sequence[Case]) -> list[str]:
     """Return a message about cases with open metrics that look too slow or too fast."""
-    asked = [case for case in cases if not failure(case) and open_verdicts.asking(case)]
+    asked = [case for case in cases if not failure(case) and asking(case)]
     if not asked:
         return []
     return [f"not certain yet, but {'they are' if len(asked) > 1 else 'it is'} too slow or too fast: {names(asked)}"]
@@ -67,3 +99,214 @@ def lost(before: Iterable[Case], now: Iterable[Case]) -> list[Case]:
 def is_measured(case: Case) -> bool:
     """Return whether a run of the case was measured, be it with a result that is not accepted."""
     return any(run.result not in ("skip", *FAILED) or is_regression(run) for run in (*case.earlier, case))
+
+
+@dataclass(frozen=True)
+class Need:
+    """The seconds of rounds that a case needs.
+
+    :ivar least: fewest with which it makes sense to run it: its first open metric is expected to close.
+    :ivar most: seconds in which all its metrics close that can, with a margin.
+    :ivar metrics: number of metrics that are expected to close; 0 where there are too few rounds for a forecast.
+    """
+
+    case: Case
+    least: int
+    most: int
+    metrics: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one run of open cases.
+
+    :ivar cases: to run; empty where no open case is within reach and short enough.
+    :ivar seconds: for the rounds of a case, by the class of its check.
+    :ivar takes: most seconds in all.
+    :ivar metrics: number of verdicts that it is expected to close.
+    """
+
+    cases: tuple[Case, ...]
+    seconds: dict[str, int]
+    takes: float
+    metrics: int
+
+
+def judged(case: Case) -> list[Row]:
+    """Return the metrics that have a verdict or should have one: those that are open do not count in a failed check.
+
+    Its rounds end soon after the first metric that failed. On emulated processors no metric has a verdict.
+    """
+    rows = [row for row in case.rows if row.is_judged]
+    if case.result != "pass" or any(row.verdict == FAIL for row in rows):
+        return [row for row in rows if row.verdict != OPEN]
+    return rows
+
+
+def open_rows(case: Case) -> list[Row]:
+    """Return the metrics of a case that are open, the most urgent kinds first."""
+    ranks = {kind: place for place, kind in enumerate(KINDS)}
+    rows = [row for row in judged(case) if row.verdict == OPEN]
+    return sorted(rows, key=lambda row: ranks.get(row.open_kind, len(ranks)))
+
+
+def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
+    """Return the open metrics of a case that are of these kinds."""
+    return [row for row in open_rows(case) if row.open_kind in kinds]
+
+
+def describe(row: Row) -> str:
+    """Return the message about an open metric; for rows of an earlier version, only that it is open."""
+    return row.answer or "open"
+
+
+def tally(case: Case) -> str:
+    """Return a summary of a case's verdicts: ``13 of 14 pass, 1 open``; empty where nothing was judged."""
+    verdicts = [row.verdict for row in case.rows if row.is_judged]
+    counts = [(verdicts.count(verdict), name) for verdict, name in ((FAIL, "fail"), (PASS, "pass"), (OPEN, "open"))]
+    present = [(count, name) for count, name in counts if count]
+    if len(present) < 2:
+        return "".join(f"all {count} {name}" if count > 1 else name for count, name in present)
+    (first, name), *others = present
+    return ", ".join([f"{first} of {len(verdicts)} {name}", *(f"{count} {name}" for count, name in others)])
+
+
+def open_metrics(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
+    """Return the open metrics, each as case, metric, and label of the subject."""
+    return {(case.key, row.metric, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
+
+
+def need_of(case: Case) -> Need | None:
+    """Return the time that a case needs; None where nothing is open, or nothing that is open is within reach.
+
+    Out of reach are metrics that no number of rounds is expected to close, and cases whose last job began no round.
+    """
+    unclosed = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
+    forecast = [row for row in unclosed if row.rounds_needed is not None]
+    if forecast:
+        least, most = min(map(_missing, forecast)), max(map(_with_margin, forecast))
+        return Need(case, math.ceil(least), math.ceil(most), len(forecast))
+    early = [(TELLING - row.rounds) * row.round_seconds for row in unclosed if row.rounds < TELLING]
+    return Need(case, math.ceil(max(early)), math.ceil(MARGIN * max(early)), 0) if early else None
+
+
+def _foreseen(row: Row) -> Row:
+    """Return the row of an open metric, with a forecast even where it has only one round."""
+    return replace(row, rounds_needed=FEWEST) if row.rounds == 1 and row.rounds_needed is None else row
+
+
+def _missing(row: Row) -> float:
+    """Return the seconds of rounds that a metric with a forecast needs."""
+    return max(1, (row.rounds_needed or 0) - row.rounds) * row.round_seconds
+
+
+def _with_margin(row: Row) -> float:
+    """Return the same with a margin, which is on all rounds: the forecast is of those, not of the missing ones."""
+    rounds = min(MARGIN * (row.rounds_needed or 0), HORIZON) - row.rounds
+    return max(rounds * row.round_seconds, MARGIN * _missing(row))
+
+
+def needs(cases: Iterable[Case]) -> list[Need]:
+    """Return the time that each open case within reach needs, in the order in which they go on.
+
+    First come cases with a metric that looks too slow, last those without a forecast; of others the shortest is first.
+    """
+    wanted = [need for need in map(need_of, cases) if need]
+    return sorted(wanted, key=lambda need: (not asking(need.case, [SLOWER]), need.metrics == 0, need.most))
+
+
+def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
+    """Return the run of open cases that fit into the seconds that are left, in the order of :func:`needs`.
+
+    :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
+    """
+    chosen: list[Need] = []
+    for need in needs(cases):
+        if _least_takes([*chosen, need]) <= left:
+            chosen.append(need)
+    limits = limits or {}
+    seconds = {
+        name: max(1, math.floor(min(granted, limits.get(name, limits.get("", math.inf)))))
+        for name, granted in shared(chosen, left).items()
+    }
+    members = tuple(need.case for need in chosen)
+    return Plan(members, seconds, takes(members, seconds), sum(need.metrics for need in chosen))
+
+
+def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
+    """Share out seconds among cases that run one after the other, and return those of each check, by its class.
+
+    Each case gets the fewest that it needs. The rest is shared equally, but no check gets more than its cases need.
+    ReFrame sets a variable for all cases of a class: of these, the longest time counts.
+    """
+    classes: dict[str, list[Need]] = {}
+    for need in wanted:
+        classes.setdefault(need.case.application, []).append(need)
+    least = {name: max(need.least for need in members) for name, members in classes.items()}
+    more = {name: max(need.most for need in members) - least[name] for name, members in classes.items()}
+    left, waiting = left - _least_takes(wanted), len(wanted)
+    seconds = {}
+    for name in sorted(classes, key=more.__getitem__):
+        share = max(0.0, min(more[name], left / waiting))
+        seconds[name] = math.floor(least[name] + share)
+        left -= share * len(classes[name])
+        waiting -= len(classes[name])
+    return seconds
+
+
+def takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
+    """Return the most seconds that a run of cases takes.
+
+    :param seconds: of each check, by its class; bare cases, which compare nothing, get none.
+    """
+    return sum(START + (seconds[case.application] if case.variant != "bare" else 0) for case in cases)
+
+
+def _least_takes(wanted: Sequence[Need]) -> float:
+    """Return the seconds that a run of cases takes if each check gets the fewest that its cases need."""
+    least: dict[str, int] = {}
+    for need in wanted:
+        least[need.case.application] = max(least.get(need.case.application, 0), need.least)
+    return takes([need.case for need in wanted], least)
+
+
+def built(cases: Iterable[Case]) -> float:
+    """Return the seconds that cases spent on building, one after the other."""
+    return sum(max(0.0, case.building - START) for case in cases)
+
+
+def usual_session(cases: Sequence[Case]) -> float:
+    """Return the seconds of a session without a time of its own: the expected time of its jobs, at most :data:`USUAL`.
+
+    0 where that is too short for a first run: then each check keeps its own time.
+    """
+    expected = sum(case.expected.get("expected", 0.0) for case in cases)
+    wanted = takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
+    # A first run may give jobs more time than they are expected to take.
+    seconds = min(USUAL, max(expected, wanted))
+    return seconds if takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
+
+
+def first_seconds(cases: Sequence[Case], session: float) -> dict[str, int]:
+    """Return the seconds of each check, by class, in the first run of a session, which runs all cases.
+
+    :param session: seconds of the session.
+    """
+    compared = [case for case in cases if case.variant != "bare"]
+    left = FIRST_PART * session - START * (len(cases) - len(compared))
+    return shared([_first_need(case) for case in compared], left)
+
+
+def _first_need(case: Case) -> Need:
+    """Return the time that a case needs in a first run: at least two rounds, at most until its metrics close.
+
+    Where no metric is expected to close, it is the time that gives a bound; where spreads are not known, the most.
+    """
+    closing, seconds = case.expected.get("closing") or (), case.expected.get("seconds") or 0.0
+    least = min(max(FIRST_MARGIN * FIRST_ROUNDS * SIDES * seconds, FIRST_LEAST), FIRST_MOST)
+    most: float = FIRST_MOST
+    if closing and seconds:
+        rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
+        # One round more: a job begins no round that would end too late.
+        most = min((MARGIN * rounds + 1) * SIDES * seconds, case.expected.get("rounds") or FIRST_MOST)
+    return Need(case, math.ceil(least), math.ceil(max(least, most)), 0)

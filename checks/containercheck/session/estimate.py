@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from containercheck.history.nights import Night
-from containercheck.results import open_verdicts, selections
+from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, names, number, say, size
 
@@ -73,7 +73,7 @@ def tonight(nights: Sequence[Night], minutes: float | None = None) -> Choice:
         left: list[Case] = []
         for case in sorted(cases, key=lambda case: last.get(case.identity, (False, -1))):
             local = [other for other in (*chosen, case) if other.scheduler == "local"]
-            takes = open_verdicts.takes(local, open_verdicts.first_seconds(local, 0))
+            takes = selections.takes(local, selections.first_seconds(local, 0))
             fits = case.scheduler != "local" or minutes is None or takes <= 60 * minutes
             (chosen if fits else left).append(case)
         if left:
@@ -120,8 +120,8 @@ def _rounds(cases: Iterable[Case]) -> str:
     It follows from the known spread; a question mark without one.
     """
     known = [case.expected.get("closing") or () for case in cases if case.variant != "bare"]
-    reached = max((rounds for closing in known for rounds in closing if rounds < open_verdicts.HORIZON), default=None)
-    still = max((sum(rounds >= open_verdicts.HORIZON for rounds in closing) for closing in known), default=0)
+    reached = max((rounds for closing in known for rounds in closing if rounds < selections.HORIZON), default=None)
+    still = max((sum(rounds >= selections.HORIZON for rounds in closing) for closing in known), default=0)
     if reached is None:
         return "open" if still else "?"
     return f"{reached} ({still} open)" if still else str(reached)

@@ -1,4 +1,4 @@
-"""What an image has that matters on a machine: asked in a container, by a few lines of POSIX shell."""
+"""Ask an image, in a container and by a few lines of POSIX shell, for its parts that matter on a machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAUNCHER = "mpirun"
 _PATIENCE = 300.0
 #: Most characters of a line that a container prints.
 _LONGEST = 4096
-#: What is run in the container, with the names of programs as its arguments.
+#: Script for the container, with the names of programs as its arguments.
 _QUESTIONS = r"""
 echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null)"
 for file in /lib/ld-musl-*; do [ -e "$file" ] && echo "libc musl"; done
@@ -66,7 +66,7 @@ class NoImage(ImageError):
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What an image has.
+    """The parts of an image that matter on a machine.
 
     :ivar path: of the image.
     :ivar architecture: as ``uname -m`` prints it; None where the image does not tell.
@@ -131,7 +131,7 @@ def _executable(statement: ast.stmt) -> str:
 
 
 def read(image: str, command: str) -> ImageFacts:
-    """Return what an image has.
+    """Read the parts of an image.
 
     :param image: path of a file or a directory, or an address that the runtime runs.
     :param command: the runtime's command, of Apptainer's kind.
@@ -191,18 +191,18 @@ def _seconds(words: Sequence[str]) -> float:
 
 
 def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of :class:`ImageFacts` that a container told.
+    """Return the fields of :class:`ImageFacts` that a container printed.
 
     :param printed: output of the questions.
     :param programs: the check of each program that was asked for.
     """
-    told: dict[str, list[str]] = {}
+    printed_by_kind: dict[str, list[str]] = {}
     for line in (texts.printable(line, _LONGEST) for line in printed.splitlines()):
         kind, _, value = line.partition(" ")
-        told.setdefault(kind, []).append(value)
-    libc = re.search(r"glibc (\d+)\.(\d+)", " ".join(told.get("libc", ())))
-    pairs = (line.partition("=") for line in told.get("variable", ()))
-    paths = told.get("library", [])
+        printed_by_kind.setdefault(kind, []).append(value)
+    libc = re.search(r"glibc (\d+)\.(\d+)", " ".join(printed_by_kind.get("libc", ())))
+    pairs = (line.partition("=") for line in printed_by_kind.get("variable", ()))
+    paths = printed_by_kind.get("library", [])
     names = [Path(path).name for path in paths]
     own_mpi = list(dict.fromkeys(name for name in names if mpi.SONAME.match(name)))
     families: dict[str, str] = {}
@@ -212,14 +212,14 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
             families.setdefault(family, name)
     libraries = [path for path in paths if Path(path).name in own_mpi and re.search(r"\.so\.\d", path)]
     known = [path for path in libraries if mpi.family_of(Path(path).name)]
-    programs_there = told.get("program", ())
+    programs_there = printed_by_kind.get("program", ())
     return {
         "libc": (int(libc[1]), int(libc[2])) if libc else None,
-        "system": next(iter(told.get("system", ())), ""),
+        "system": next(iter(printed_by_kind.get("system", ())), ""),
         "variables": {name: value for name, _, value in pairs if re.fullmatch(HURTING, name)},
         "families": families,
         "other_mpi": tuple(name for name in own_mpi if not mpi.family_of(name) and re.search(r"\.so\.\d+$", name)),
-        "mpi_version": " ".join(inventory.first_line("\n".join(told.get("version", ()))).split()),
+        "mpi_version": " ".join(inventory.first_line("\n".join(printed_by_kind.get("version", ()))).split()),
         "libraries": {kind: _beginning(names, beginnings) for kind, beginnings in _KINDS.items()},
         "checks": {programs[name]: name for name in programs_there if name in programs},
         "mpi_library": next(iter([*known, *libraries]), ""),

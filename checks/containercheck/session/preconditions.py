@@ -1,19 +1,21 @@
-"""What a session needs before ReFrame runs a check: a system, directories that can be written, no job around it.
+"""Check the needs of a session before ReFrame runs a check: a system, writable directories of its own.
 
 Each error is one line: what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from containercheck.job import locks
 from containercheck.results.formatting import say, typed
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Configuration, ReframeFailed, Workplace
@@ -24,6 +26,8 @@ from containercheck.site import schedulers
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
 #: Commands that submit jobs.
 SUBMITTERS = ("sbatch", "qsub", "bsub", "flux")
+#: File in a directory that a session holds locked while it runs.
+LOCK = ".session.lock"
 
 
 def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) -> tuple[Workplace, Path]:
@@ -88,3 +92,27 @@ def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anyw
 def submitter() -> str:
     """Return the command on the PATH that submits jobs; empty where no scheduler is."""
     return next(filter(shutil.which, SUBMITTERS), "")
+
+
+class Taken(Exception):
+    """Another session runs in a directory; the message names its process, and says what to do."""
+
+
+@contextlib.contextmanager
+def held(directories: Iterable[Path]) -> Iterator[None]:
+    """Lock these directories for this session, and make those that are missing.
+
+    :raises Taken: another session holds one of them; this does not wait for it.
+    :raises OSError: a directory cannot be made or written to.
+    """
+    with contextlib.ExitStack() as stack:
+        for directory in sorted({path.resolve() for path in directories}):
+            directory.mkdir(parents=True, exist_ok=True)
+            try:
+                stack.enter_context(locks.flocked(directory / LOCK, shared=False, waiting="", patience=0))
+            except locks.HeldError as error:
+                raise Taken(
+                    f"another session writes into {directory} (held by {error.holder}): have that ended, or give this "
+                    "session places of its own, RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
+                ) from None
+        yield

@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 from containercheck.results.cases import Case, collect
 from containercheck.results.formatting import short_name
-from containercheck.results.open_verdicts import START
-from containercheck.results.selections import FAILED
+from containercheck.results.selections import FAILED, START
 
 #: Seconds between two lines in a log.
 HEARTBEAT = 30.0

@@ -1,4 +1,4 @@
-"""Start ranks of an image's MPI really, by the launchers of this host: whether they come up as one job.
+"""Start ranks of an image's MPI by the launchers of this host, as a job does before its rounds (job/start_ranks.py).
 
 A program that is compiled here, without any MPI, loads the image's library (checks/src/ranks/any-mpi-ranks.c). In an
 image whose C library is older than this host's it runs with the host's, which is bound into the container with it.
@@ -6,6 +6,8 @@ image whose C library is older than this host's it runs with the host's, which i
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shlex
@@ -13,28 +15,29 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck.job import inventory, runtime_start, start_ranks
+from containercheck.job import contract, inventory, runtime_start, start_ranks
 from containercheck.job.build.cache import private_directory
 from containercheck.job.container_runtimes import Runtime
 from containercheck.job.project import CHECKS
-from containercheck.job.start_ranks import Seen
 
 #: Ranks on each node.
 RANKS = 2
-#: Longest wait for ranks, and for nodes of Slurm; seconds.
-PATIENCE, QUEUE = start_ranks.PATIENCE, 60
+#: Longest wait for nodes of Slurm; seconds.
+QUEUE = 60
+#: Label of the start by the image's own launcher; and the name of the only side in the file of commands.
+INSIDE, _SIDE = start_ranks.INSIDE.label, "image"
 #: Where the program lies in the container: an empty directory of nearly every image (FHS 3.0, section 3.12).
 _PLACE = "/mnt"
 #: Libraries of the GNU C library, which go together (https://sourceware.org/glibc/wiki/Release).
 _LIBC = r"(ld-linux.*|ld64|lib(c|m|mvec|pthread|dl|rt|util|resolv|anl|nss_\w+|BrokenLocale))\.so\.\d+"
 #: Other commands of launchers, for hosts with several: of Debian's alternatives and of MPICH's Hydra.
 _LAUNCHERS = {"openmpi": ("mpirun", "mpirun.openmpi", "orterun"), "mpich": ("mpiexec.hydra", "mpirun.mpich", "mpirun")}
-#: What such a command prints of its version.
+#: Patterns of their versions.
 _VERSIONS = {"openmpi": r"Open MPI|OpenRTE", "mpich": r"HYDRA|MPICH|Intel\(R\) MPI"}
 #: And those by which it starts more ranks than a machine has cores (its mpirun(1), "Mapping"; 5 and newer: prterun(1)).
 _OVERSUBSCRIBE = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
@@ -68,8 +71,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Container:
-    """How containers of an image are started here.
+class ImageStart:
+    """The parts of the command that starts a container of an image here.
 
     :ivar command: of the runtime.
     :ivar runtime: its row in the table.
@@ -88,49 +91,67 @@ class Container:
     libc: tuple[int, int] | None
     has_launcher: bool = False
 
+    def container_words(self, directory: Path) -> list[str]:
+        """Return the command up to the program in the container.
+
+        :param directory: directory of the program, which is bound into the container.
+        """
+        hidden = runtime_start.hidden(self.runtime, os.environ, True)
+        binds = shlex.split(" ".join(self.runtime.bind_words([(str(directory), _PLACE)])))
+        options = [*runtime_start.options(self.runtime, self.command, ranks=0), *binds]
+        return ["env", *(f"-u{name}" for name in hidden), self.command, "exec", *options, self.image]
+
+    def program_words(self, directory: Path) -> list[str]:
+        """Return the command of the program in the container, with the host's C library where that was copied."""
+        program = f"{_PLACE}/ranks {shlex.quote(self.library)}"
+        if (directory / "libc").exists():
+            program = f'{_PLACE}/libc/loader --library-path "{_PLACE}/libc:${{LD_LIBRARY_PATH:-}}" {program}'
+        return ["sh", "-c", f"exec {program}"]
+
 
 class NotStarted(Exception):
     """No rank could be started; the message says why."""
 
 
-def starts(container: Container, host: Mapping[str, Any]) -> list[Start]:
-    """Return what came of starting ranks: by Slurm on one node and on two, or by the launcher of this machine.
+def starts(image: ImageStart, host: Mapping[str, Any]) -> list[Start]:
+    """Return the starts of ranks: by Slurm on one node and on two, or by the launcher of this machine.
 
     :param host: as ``containercheck.job.inventory.inventory`` returns it.
     :raises NotStarted: there is no compiler, no launcher, or no GNU C library in the image.
     """
-    if container.libc is None:
+    if image.libc is None:
         raise NotStarted("no rank was started: the image has no GNU C library, with which our program is compiled")
-    with _program(container, host) as directory, _allowed_for_root():
-        trial = _Trial(container, directory)
-        by_slurm = list(_by_slurm(trial, host)) if host["pmi"] else []
+    with _program(image, host) as directory, _working_in(directory):
+        by_slurm = list(_by_slurm(image, host)) if host["pmi"] else []
         if any(start.is_one_job for start in by_slurm):
             return by_slurm
-        return [*by_slurm, *trial.on_this_machine()]
+        return [*by_slurm, *_on_this_machine(image)]
 
 
 @contextmanager
-def _allowed_for_root() -> Iterator[None]:
-    """Let Open MPI start ranks for root, also where it is only asked for its version."""
-    before = {name: os.environ.get(name) for name in _ROOT}
+def _working_in(directory: Path) -> Iterator[None]:
+    """Work in a directory, and let Open MPI start more ranks than cores, and ranks for root."""
+    before, environment = Path.cwd(), dict(os.environ)
+    os.chdir(directory)
+    os.environ.update(_OVERSUBSCRIBE)
     os.environ.update(_ROOT if os.geteuid() == 0 else {})
     try:
         yield
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            os.environ.update({name: value} if value is not None else {})
+        os.chdir(before)
+        os.environ.clear()
+        os.environ.update(environment)
 
 
-def _by_slurm(trial: _Trial, host: Mapping[str, Any]) -> Iterator[Start]:
+def _by_slurm(image: ImageStart, host: Mapping[str, Any]) -> Iterator[Start]:
     """Yield the starts by srun, on two nodes only where one does it and there are two."""
-    wanted = "pmi2" if trial.container.family == "mpich" else "pmix"
+    wanted = "pmi2" if image.family == "mpich" else "pmix"
     plugin = next((name for name in host["pmi"] if name.startswith(wanted)), None)
     for nodes in (1, 2):
         # A node may have one core.
         size = [f"--nodes={nodes}", f"--ntasks={RANKS * nodes}", "--overcommit"]
         words = ["srun", *size, f"--immediate={QUEUE}", "--time=2"]
-        start = trial.start([*words, f"--mpi={plugin}"] if plugin else words, nodes)
+        start = _start(image, [*words, f"--mpi={plugin}"] if plugin else words, nodes)
         yield start
         if not start.is_one_job or _nodes_of_slurm() < 2:
             return
@@ -144,7 +165,7 @@ def _nodes_of_slurm() -> int:
 
 
 @contextmanager
-def _program(container: Container, host: Mapping[str, Any]) -> Iterator[Path]:
+def _program(image: ImageStart, host: Mapping[str, Any]) -> Iterator[Path]:
     """Give a directory with the program, and with the host's C library where the image's is older.
 
     It lies where nodes see it too: beside the caches.
@@ -165,7 +186,7 @@ def _program(container: Container, host: Mapping[str, Any]) -> Iterator[Path]:
         if done.returncode != 0:
             why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
             raise NotStarted(f"no rank was started: {compiler} cannot compile our program: {why}")
-        if container.libc and container.libc < _libc_of(host):
+        if image.libc and image.libc < _libc_of(host):
             _copy_libc(program, directory / "libc")
         yield directory
 
@@ -189,90 +210,56 @@ def _copy_libc(program: Path, target: Path) -> None:
             shutil.copy(path, target / path.name)
 
 
-class _Trial:
-    """Starts of ranks of one container."""
+def _on_this_machine(image: ImageStart) -> Iterator[Start]:
+    """Yield the start by this machine's launcher, and by the image's own in one container where that one fails.
 
-    def __init__(self, container: Container, directory: Path) -> None:
-        """Take the container, and the directory with the program."""
-        self.container = container
-        runtime, command = container.runtime, container.command
-        hidden = runtime_start.hidden(runtime, os.environ, True)
-        binds = shlex.split(" ".join(runtime.bind_words([(str(directory), _PLACE)])))
-        options = [*runtime_start.options(runtime, command, ranks=0), *binds]
-        self._words = ["env", *(f"-u{name}" for name in hidden), command, "exec", *options, container.image]
-        program = f"{_PLACE}/ranks {shlex.quote(container.library)}"
-        if (directory / "libc").exists():
-            program = f'{_PLACE}/libc/loader --library-path "{_PLACE}/libc:${{LD_LIBRARY_PATH:-}}" {program}'
-        self._program = ["sh", "-c", f"exec {program}"]
-
-    def start(self, launcher: Sequence[str], nodes: int) -> Start:
-        """Return what came of a start by a launcher, as it is, or in another way that is known."""
-        ranks = RANKS * nodes
-        seen = self._run([*launcher, *self._words, *self._program])
-        if start_ranks.is_one_job(seen, ranks):
-            return Start(shlex.join(launcher), nodes, ranks, True, _good(seen, nodes, ranks))
-        host = start_ranks.ask_host(shlex.join(launcher[:1]))
-        why = self._explain(seen, ranks, host)
-        for way in start_ranks.ways(seen, host, nodes):
-            if way is start_ranks.INSIDE:
-                continue
-            tried = self._run([*launcher, *shlex.split(way.words), *self._words, *self._program])
-            if start_ranks.is_one_job(tried, ranks):
-                return Start(shlex.join(launcher), nodes, ranks, True, why, way.label)
-        return Start(shlex.join(launcher), nodes, ranks, False, why)
-
-    def _explain(self, seen: Seen, ranks: int, host: start_ranks.Host) -> str:
-        """Return why ranks did not come up; of MPICH, which is started by PMI, without what is said of PMIx."""
-        if self.container.family != "mpich" or not seen.library:
-            return start_ranks.explain(seen, ranks, host)
-        return f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {start_ranks.outcome(seen, ranks)}"
-
-    def on_this_machine(self) -> Iterator[Start]:
-        """Yield the starts by this machine's launcher, and by the image's own in one container if that one fails.
-
-        :raises NotStarted: there is no launcher.
-        """
-        launcher = _launcher(self.container.family)
-        plain = self.start([launcher, "-np", str(RANKS)], 1) if launcher else None
-        if plain:
-            yield plain
-        if plain and plain.is_one_job:
+    :raises NotStarted: there is no launcher.
+    """
+    launcher = _launcher(image.family)
+    if launcher:
+        start = _start(image, [launcher, "-np", str(RANKS)], 1)
+        yield start
+        if start.is_one_job:
             return
-        if not self.container.has_launcher:
-            if not plain:
-                raise NotStarted("no rank was started: there is no mpirun on the PATH here, nor in the image")
-            return
-        # Open MPI before 4 knows the option only.
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 and self.container.family != "mpich" else []
-        words = ["mpirun", *root, "-np", str(RANKS)]
-        seen = self._run([*self._words, *words, *self._program])
-        if start_ranks.is_one_job(seen, RANKS):
-            yield Start(shlex.join(words), 1, RANKS, True, _good(seen, 1, RANKS), start_ranks.INSIDE.label)
-        else:
-            why = start_ranks.explain(seen, RANKS, start_ranks.Host("its own mpirun", seen.own))
-            yield Start(shlex.join(words), 1, RANKS, False, why, start_ranks.INSIDE.label)
-
-    def _run(self, words: Sequence[str]) -> Seen:
-        environment = {**os.environ, **_OVERSUBSCRIBE}
-        try:
-            done = subprocess.run(
-                list(words),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                timeout=PATIENCE + (QUEUE if words[0] == "srun" else 0),
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            return start_ranks.read((error.stdout or b"").decode(errors="replace"), None)
-        return start_ranks.read(done.stdout.decode(errors="replace"), done.returncode)
+    elif not image.has_launcher:
+        raise NotStarted("no rank was started: there is no mpirun on the PATH here, nor in the image")
+    if image.has_launcher:
+        yield _start(image, [], 1)
 
 
-def _good(seen: Seen, nodes: int, ranks: int) -> str:
-    own = f", PMIx {seen.own}" if seen.own else ""
+def _start(image: ImageStart, launcher: Sequence[str], nodes: int) -> Start:
+    """Start the ranks as they are, then in the other ways that a job knows.
+
+    :param launcher: words of the launcher; empty for the image's own, in one container.
+    """
+    ranks = RANKS * nodes
+    container, program = image.container_words(Path.cwd()), image.program_words(Path.cwd())
+    # Open MPI before 4 knows the option only.
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 and image.family != "mpich" else []
+    own = ["mpirun", *root, "-np", str(ranks)]
+    inside = shlex.join([*container, *own, *program])
+    commands = {
+        contract.LOOK_UP: "true",
+        contract.START_RANKS: f"{shlex.join(launcher)} {{{{start}}}} {shlex.join([*container, *program])}",
+        contract.START_INSIDE: inside,
+    }
+    if not launcher:
+        commands[contract.START_RANKS] = inside
+    words = shlex.join(launcher or own)
+    facts = {"ranks": ranks, "nodes": nodes, "launcher": words, "host_mpi": False, "own_network": False}
+    Path(contract.COMMANDS).write_text(json.dumps({_SIDE: {"commands": commands, "container": {"ranks": facts}}}))
+    Path(contract.launch_file(_SIDE)).unlink(missing_ok=True)
+    try:
+        # A job has a log for lines about other processes.
+        with redirect_stdout(io.StringIO()):
+            found = start_ranks.RankStart(_SIDE).find()
+    except start_ranks.NotStarted as error:
+        # Its advice, the last sentence, is for a job.
+        reason = str(error).partition(f" {start_ranks.ADVICE}")[0].rpartition(". ")[0]
+        return Start(words, nodes, ranks, False, reason, start_ranks.PLAIN.label if launcher else INSIDE)
     where = "on one node" if nodes == 1 else f"on {nodes} nodes"
-    return f"{ranks} of {ranks} {where} in one job: {re.sub('^Open MPI v', 'Open MPI ', seen.library)}{own}"
+    text = found["because"] or f"{ranks} of {ranks} {where} in one job"
+    return Start(words, nodes, ranks, True, text, found["started"] if launcher else INSIDE)
 
 
 def _launcher(family: str | None) -> str:

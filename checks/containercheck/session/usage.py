@@ -112,12 +112,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "PATTERN",
         "help": "of which checks, as ReFrame",
     },
-    "--filter-expr": {"metavar": "EXPR", "help": "of which, in Python; job_nodelist is a list of names"},
 }
 #: Short forms of options.
-SHORT = {"--name": "-n", "--filter-expr": "-E"}
+SHORT = {"--name": "-n"}
 #: Options that ReFrame has too, with the same meaning.
-REFRAMES = ("--name", "--filter-expr", "--verbose", "--system")
+REFRAMES = ("--name", "--verbose", "--system")
 #: What --here means to ReFrame: its own system, which every machine is.
 HERE = "--system=generic"
 #: Action of ReFrame with which it is asked for its configuration; a second action on the command line is an error.

@@ -14,7 +14,7 @@ from conftest import REPOSITORY
 from containercheck.job import locks
 from containercheck.job.build.cache import MARK, make_directory
 from containercheck.job.build.compiled import Program
-from containercheck.session import claims
+from containercheck.session import preconditions
 from users import ALICE, need_root
 
 OLD = 100 * 86400.0
@@ -120,15 +120,27 @@ def test_directories_of_old_cases_go_and_a_session_keeps_its_own(cache, tmp_path
     (stage / "no-case").mkdir()
     unused(stage / "no-case")
     words = ["--stage", str(stage), str(cache)]
-    with claims.held([stage]):
+    with preconditions.held([stage]):
         assert clean(*words).startswith(f"{stage}: stays: waited 0 s for the lock")
     assert "/old: 0 MiB, not used for 100 days: removed" in clean(*words)
     assert sorted(path.name for path in [*stage.iterdir(), *(stage / case).iterdir()]) == [
-        claims.LOCK,
+        preconditions.LOCK,
         "here",
         "new",
         "no-case",
     ]
+
+
+def test_the_lock_of_a_session_is_the_one_that_cleaning_asks_for(cache, tmp_path):
+    case = tmp_path / "stage" / "case"
+    case.mkdir(parents=True)
+    (case / "rfm_job.sh").touch()
+    unused(case)
+    with preconditions.held([tmp_path / "stage"]):
+        clean("--stage", str(tmp_path / "stage"), str(cache))
+        assert case.exists()
+    clean("--stage", str(tmp_path / "stage"), str(cache))
+    assert not case.exists()
 
 
 @pytest.mark.parametrize("built", [False, True], ids=["never a cache", "named as a cache"])

@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED, write_program
-from containercheck.results.cases import Case
-
-
-def case(*verdicts, result="pass", reason=""):
-    rows = tuple({"metric": f"metric{number}", "verdict": word} for number, word in enumerate(verdicts))
-    return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
 
 
 @pytest.mark.long
@@ -85,35 +79,6 @@ def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(sess
     assert "rounds 1 and 2, dying: exit status 9: error: cannot enter the image" in failed["fail_reason"]
     assert {row["subject_label"] for row in failed["results"]} == {"apptainer"}
     assert {frozenset(values) for values in failed["measured"]} == {frozenset({"baseline", "apptainer"})}
-
-
-@pytest.mark.long
-def test_rounds_of_a_session_that_compared_something_else_begin_anew(session, tmp_path):
-    """Before, a plain session's ended in a KeyError in the job, and those of one candidate counted for another."""
-    words = ["-n", "Planted%variant=generic", "-S", "rounds=1", "-S", "strict_check=no"]
-    known, report = tmp_path / "known.json", tmp_path / "report.json"
-
-    def later(*more):
-        shutil.copy(report, known)
-        case = session(*words, "-S", f"earlier={known}", *more).case("generic")
-        assert case["result"] == "pass", case["fail_reason"]
-        return len(case["measured"]), [note for note in case["notes"] if "earlier rounds" in note]
-
-    assert session(*words).case("generic")["result"] == "pass"
-    # Another stage directory makes no difference.
-    assert later(f"--stage={tmp_path}/stage/repeat") == (2, [])
-    rounds, (note,) = later("-S", "runtimes=old:apptainer,new:apptainer")
-    assert (rounds, note.partition("anew: ")[2][:24]) == (1, "side subject was generic")
-    wrapper = tmp_path / "newer" / "apptainer"
-    wrapper.parent.mkdir()
-    write_program(wrapper, 'exec apptainer "$@"')
-    rounds, (note,) = later("-S", f"runtimes=old:apptainer,new:{wrapper}")
-    assert (rounds, f"the runtime of new was apptainer, and is {wrapper}" in note) == (1, True)
-    # The same path, with another version: that is known on the node only.
-    version = "apptainer version 99.0-made"
-    write_program(wrapper, f'[ "$1" != --version ] || {{ echo {version}; exit; }}\nexec apptainer "$@"')
-    rounds, (note,) = later("-S", f"runtimes=old:apptainer,new:{wrapper}")
-    assert (rounds, note.endswith(f", and is {version}")) == (1, True)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually, file_of
 from containercheck.results.cases import collect
-from containercheck.session import passes, reframe_process
+from containercheck.session import reframe_process, session
 from session_place import place, run, start  # noqa: F401
 
 HERE = "built_checks.py"
@@ -107,11 +107,11 @@ def case(name, **facts):
 
 def test_cases_are_selected_by_their_hash_and_nothing_else_runs():
     here, there = case("A"), case("A", partition="two")
-    whole = passes.selected([here, there, case("B")], [here, there, case("B"), case("C")])
+    whole = session.selected([here, there, case("B")], [here, there, case("B"), case("C")])
     assert whole == [([here, there, case("B")], ["-n", "/AA", "-n", "/BB"])]
-    parts = passes.selected([here, case("B")], [here, there, case("B")])
+    parts = session.selected([here, case("B")], [here, there, case("B")])
     assert parts == [([here, case("B")], ["--system=here:one", "-p", "^builtin$", "-n", "/AA", "-n", "/BB"])]
-    several = [words[0] for _, words in passes.selected([here, case("B", partition="two")], [here, there])]
+    several = [words[0] for _, words in session.selected([here, case("B", partition="two")], [here, there])]
     assert several == ["--system=here:one", "--system=here:two"]
     words = ["-n", "GROMACS", "--name=HPL", "-nDB12", "-S", "x=1", "-v"]
     assert reframe_process.without_names(words) == ["-S", "x=1", "-v"]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-import sqlite3
 import subprocess
 import sys
 from xml.etree import ElementTree
 
 import pytest
-from conftest import eventually
-from containercheck.session import claims
-from night_place import RUN, lines, made, night, start, steady, summary
+from night_place import RUN, lines, made, night, steady, summary
 
 
 @pytest.fixture
@@ -61,42 +56,6 @@ def test_a_regression_in_the_fourth_night_is_run_again_and_is_an_alarm_with_its_
     # Once somebody says that this was meant, it is what later nights are compared with.
     assert night(place, "--changed", "Apptainer 1.4.5, for {reasons}")[0] == 0
     assert night(place)[0] == 0
-
-
-@pytest.mark.long
-def test_what_is_not_so_again_is_no_alarm(place):
-    for seed, name in enumerate(("Steady", "Other")):
-        lines(place, name, steady(6, seed))
-    lines(place, "Moving", [*steady(3, 7), (9.5, 10.0, "1.3.4"), (1.1, 10.0, "1.3.4"), *steady(2, 8)])
-    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
-    status, output = night(place)
-    assert status == 0, output
-    assert output.count("RUN      ] Moving") == 2
-    assert "moved since earlier nights; run again with more rounds: Moving generic" in output
-    assert summary(place)["alarms"] == []
-
-
-@pytest.mark.long
-def test_bare_that_moved_alone_is_the_machine(place):
-    for seed, name in enumerate(("Steady", "Moving", "Other")):
-        own = steady(8, seed)
-        lines(place, name, [*own[:3], *((overhead, bare * 1.2, version) for overhead, bare, version in own[3:])])
-    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
-    status, output = night(place)
-    assert status == 1, output
-    assert any("the machine changed" in alarm for alarm in summary(place)["alarms"])
-
-
-@pytest.mark.long
-def test_what_is_better_is_told_and_is_no_regression(place):
-    for seed, name in enumerate(("Steady", "Other")):
-        lines(place, name, steady(6, seed))
-    lines(place, "Moving", [*((o + 8, b, v) for o, b, v in steady(3, 7)), *steady(4, 8)])
-    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
-    status, output = night(place)
-    assert status == 0, output
-    assert summary(place)["changed"]
-    assert summary(place)["alarms"] == []
 
 
 @pytest.mark.long
@@ -158,25 +117,6 @@ def test_what_is_not_measured_any_more_is_told_first_with_its_reason(place):
     # Whoever asks for one check has not lost the others.
     status, output = night(place, "-n", "Steady")
     assert (status, summary(place)["lost"]) == (0, {}), output
-
-
-def test_two_at_once_do_not_meet(place):
-    source = (place.directory / "checks" / "made.py").read_text()
-    (place.directory / "checks" / "made.py").write_text(source.replace("sed -n", "sleep 20; sed -n"))
-    lines(place, "Steady", steady(3))
-    process = start(place, "-n", "Steady")
-    lock = place.directory / "reports" / "nightly" / claims.LOCK
-    assert eventually(lock.exists)
-    status, output = night(place, "-n", "Steady")
-    assert status == 2, output
-    assert "another session writes into" in output
-    assert f"process {process.pid} of" in output
-    # A night that was killed holds nothing.
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    (place.directory / "checks" / "made.py").write_text(source)
-    status, output = night(place, "-n", "Steady")
-    assert status == 0, output
 
 
 def test_a_night_that_takes_too_long_is_stopped_and_keeps_what_it_has(place):
@@ -246,14 +186,3 @@ import os
 if os.environ.get("CONTAINERCHECK_ANNOUNCED"):
     print(("planted" + 60 * "." + "\\n") * 2000, flush=True)
 """
-
-
-@pytest.mark.long
-def test_the_database_of_several_nights_has_them_by_name(place):
-    lines(place, "Steady", steady(2))
-    night(place, "-n", "Steady")
-    night(place, "-n", "Steady", "--changed", "a, b {c}")
-    with sqlite3.connect(place.directory / "reports" / "results.db") as connection:
-        infos = [json.loads(blob)["session_info"] for (blob,) in connection.execute("SELECT json_blob FROM sessions")]
-    assert len({info["nightly"] for info in infos}) == 2
-    assert infos[-1]["changed"] == "a; b (c)"

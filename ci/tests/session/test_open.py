@@ -69,9 +69,8 @@ def test_a_session_without_minutes_has_the_usual_ones(opened):
     assert table(output)[-1].endswith("; the only verdict is closed")
 
 
-@pytest.mark.parametrize("own", [["-n", "Soon"], ["-n", "Known", "-S", "seconds=60"]])
-def test_each_check_has_its_own_time_where_the_person_or_nobody_says_it(opened, own):
-    status, output = run(opened, *own)
+def test_each_check_has_the_time_of_the_command_line(opened):
+    status, output = run(opened, "-n", "Known", "-S", "seconds=60")
     assert (status, len(passes(output))) == (0, 1), output
     assert "if nothing fails" not in output
 
@@ -191,7 +190,10 @@ def comparing(place, new, *arguments, program=COMPARING):
 
 def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
     """ci/acceptance OLD NEW1, then OLD NEW2 --open: NEW2 passed before it ran."""
-    assert comparing(opened, "1.4", "-n", "Quick|Soon", "-S", "seconds=10")[0] == 0
+    assert run(opened, "-n", "Quick", "-S", "seconds=10")[0] == 0
+    status, output = comparing(opened, "1.4", "--open", "-n", "Quick|Soon", "-S", "seconds=10")
+    assert "the last session compared bare and containers only, and not old one, new 1.4" in output
+    assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
     status, output = comparing(opened, "1.5", "--open", "-n", "Quick|Soon", "-S", "seconds=10")
     assert "run: the last session compared old one, new 1.4, and not old one, new 1.5: this one begins anew" in output
     assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
@@ -204,25 +206,13 @@ def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
     assert [line.split()[0] for line in table(output)[1:3]] == ["Quick", "Soon"]
 
 
-def test_a_comparison_does_not_go_on_from_a_session_that_compared_nothing(opened):
-    assert run(opened, "-n", "Quick", "-S", "seconds=10")[0] == 0
-    status, output = comparing(opened, "1.5", "--open", "-n", "Quick", "-S", "seconds=10")
-    assert "the last session compared bare and containers only, and not old one, new 1.5" in output
-    assert (status, passes(output)) == (0, [["Quick"]]), output
-
-
-def test_what_is_beyond_reach_is_left_alone(opened):
+def test_open_metrics_beyond_reach_are_left_alone_and_too_few_rounds_become_enough(opened):
     run(opened, "-n", "Never", "-S", "seconds=10")
     status, output = run(opened, "--open")
     assert (status, passes(output)) == (0, [])
     assert table(output)[-1].endswith("more rounds would not close it: it takes longer runs or a quieter machine")
-
-
-def test_too_few_rounds_for_a_forecast_become_enough(opened):
     status, output = run(opened, "-n", "Vague", "-S", "seconds=10")
-    assert table(output)[-1].endswith(
-        "the only verdict is open after too few rounds to tell what it takes: containercheck run --open"
-    )
+    assert table(output)[-1].endswith("after too few rounds to tell what it takes: containercheck run --open")
     status, output = run(opened, "--open")
     assert (status, passes(output)) == (0, [["Vague"]]), output
     assert table(output)[-1].endswith("the only verdict is closed")
@@ -232,16 +222,3 @@ def test_without_an_earlier_session_nothing_is_open(opened):
     status, output = run(opened, "--open")
     assert status == 1
     assert output == f"run: error: no session was run here yet: there is no {opened.report}\n"
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
-def test_minutes_are_a_number(opened, text):
-    status, output = run(opened, f"--minutes={text}")
-    assert (status, "is not a number above 0" in output) == (64, True)
-
-
-def test_help_is_ours_and_names_reframes(opened):
-    status, output = run(opened, "--help")
-    assert status == 0
-    assert output.startswith("usage: containercheck run [options] [arguments for ReFrame]")
-    assert "Other options go to ReFrame" in output

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import TURN, alive, eventually
 from containercheck import Metric
-from containercheck.verdict.record import Record
+from containercheck.results.row import Record
 
 
 def read_record(directory):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually, start_made
+from conftest import REPOSITORY
 from session_place import PLAIN, place, run  # noqa: F401
 
 
@@ -28,50 +26,6 @@ def test_a_session_shows_its_cases_and_not_reframes_log(place):
     assert sum(line.startswith("FAILED: Wrong bare: ") for line in lines) == 2
     assert not (place.reports / "announced-cases.jsonl").exists()
     assert lines[-2].startswith("run: error: 1 of ") or lines[-1].startswith("run: error: 1 of ")
-
-
-def test_a_terminal_shows_a_line_that_moves_and_colours(place):
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
-    for name in ("NO_COLOR", *[name for name in environment if name.startswith("RFM_")]):
-        environment.pop(name, None)
-    text = PLAIN.format(directory=str(place.directory), config=str(place.config))
-    main, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", text, "--here", "-n", "Fine|Slow"], env=environment, stdout=terminal, stderr=terminal
-    )
-    os.close(terminal)
-    printed = b""
-    while True:
-        try:
-            data = os.read(main, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        printed += data
-    assert process.wait(timeout=60) == 1
-    output = printed.decode()
-    assert "\x1b[1;31mFAIL" in output, repr(output)
-    assert "\r\x1b[K" in output
-    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", output).replace("\r", "\n")
-    assert "1 of 2 done" in plain
-    assert max(len(line) for line in plain.splitlines() if line.startswith(("ran ", "FAIL "))) <= 80
-
-
-def test_a_stopped_session_says_how_to_go_on(place):
-    process = start_made(PLAIN, place, "-n", "Endless|Fine")
-    assert eventually(lambda: any(place.directory.glob("stage/*/*/*/Endless*/rfm_job.sh")))
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "stopped by SIGINT" in output
-    assert "Traceback" not in output
-
-
-def test_nothing_selected_is_an_error(place):
-    status, output = run(place, "-n", "NoSuchCheck", program=PLAIN)
-    assert status == 1
-    assert "no check was run" in output
 
 
 def doctor(*words):

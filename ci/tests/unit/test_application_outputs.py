@@ -23,8 +23,8 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import UnreadableError, read_answer, read_metric
 from containercheck.job.verdict import builds
 from containercheck.report.page import over_axis
+from containercheck.results import earlier_sessions
 from containercheck.results.cases import collect
-from containercheck.verdict import known_spreads
 from db12 import DB12
 from dgemm import DGEMM
 from espresso import QuantumEspresso
@@ -453,7 +453,7 @@ def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, sta
         kinds = {metric.name: metric.name.partition("_")[0] for metric in StartUp.metrics}
         new = {name: 1 + later * (kind == "start") + sign * scatter[kind] for name, kind in kinds.items()}
         earlier.append({"baseline": dict.fromkeys(kinds, 0.01), "old": dict.fromkeys(kinds, 1.0), "new": new})
-    priors = known_spreads.metric_priors(StartUp.metrics, {})
+    priors = earlier_sessions.metric_priors(StartUp.metrics, {})
     judged = Evaluation(Facts(facts_of(StartUp.metrics, sides=sides, earlier=earlier, priors=priors)), Path())
     verdicts = {name: pairs.verdict for (_, name), pairs in judged.pairs.items()}
     assert {verdicts.pop(name) for name in ("start", "start_several")} == {starts}

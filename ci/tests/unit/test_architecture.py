@@ -77,8 +77,6 @@ FLOORS = (
     "sides",
     "software",
     "results",
-    "verdict",
-    "explain",
     "check",
     "history",
     "session",

@@ -61,6 +61,10 @@ def test_a_generic_container_gets_nothing_of_the_host():
 
 
 def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
+    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
+    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
+    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
+    assert plan == f"{OWN} hostmpi plan {options} hpcc"
     found = made(INTEGRATED)
     enter = ENTER.replace("{{changes}}", "{{mpi-options}} {{changes}}")
     enter = enter.replace("{{prefix}}", "sh /rfm_workdir/subject.host-mpi.sh {{prefix}}")
@@ -116,13 +120,6 @@ def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
         assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
 
 
-def test_the_mpi_library_that_the_site_names_is_brought_in():
-    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
-    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
-    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
-    assert plan == f"{OWN} hostmpi plan {options} hpcc"
-
-
 def test_a_side_has_variables_of_its_own():
     found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
     assert found.script == "export UCX_TLS=rc,sm\n. ./baseline.environ.sh\nsrun hpcc -v"
@@ -173,116 +170,24 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
     assert found.others["run-inside"].endswith(" {{prefix}} mpirun -np 4 --bind-to core hpcc -v")
 
 
-def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
-    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
-    assert found.needs.prepare == (
-        f"{OWN} runtime --command=apptainer --ranks=0 --own-environment --image=image.sif subject",
-    )
-    assert found.script == f"{ENTER} cat"
+def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
+    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/our runtime/apptainer")
+    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher(), container=container))
+    words = "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=kernel --image=image.sif subject"
+    assert found.needs.prepare == (f"{OWN} runtime {words}",)
+    # The path of the runtime is one word.
+    assert found.script == f"{ENTER.replace('apptainer', chr(39) + '/opt/our runtime/apptainer' + chr(39))} cat"
 
 
-def test_two_runtimes_have_commands_and_options_of_their_own():
-    old = Side("old", "apptainer 1.3.6", HPCC, SRUN, replace(IMAGE, command="/opt/old/bin/apptainer"))
-    new = Side(
-        "new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), compared_with="old"
-    )
-    found = {side.name: made(side) for side in (old, new)}
-    for name, planned in found.items():
-        command = f"/opt/{name}/bin/apptainer"
-        assert planned.script == f"srun {ENTER.replace('apptainer', command)} hpcc -v"
-        assert planned.needs.prepare == (
-            f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
-        )
-
-
-def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
-    container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
-    other = INTEGRATED.changed(name="other", container=container)
-    prepare = (made(INTEGRATED).needs + made(other).needs).prepare
-    traced = [number for number, line in enumerate(prepare) if " preflight " in line]
-    verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
-    assert len(traced) == len(verified) == 2
-    assert all(look < check for look, check in zip(traced, verified))
-
-
-@pytest.mark.parametrize(
-    ("runtime", "command"),
-    [
-        ("Singularity", f"singularity {EXEC} {{{{options}}}} {{{{changes}}}} {{{{image}}}}"),
-        (
-            "Docker",
-            "sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
-        ),
-        (
-            "Podman",
-            "podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
-        ),
-        (
-            "Charliecloud",
-            "ch-run --set-env --set-env=PWD=/rfm_workdir --bind=/stage:/rfm_workdir --cd=/rfm_workdir "
-            "{{options}} --join-ct=4 {{changes}} {{image}} --",
-        ),
-    ],
-)
-def test_every_runtime_has_its_command(runtime, command):
-    launcher = replace(GENERIC.launcher, ranks=4)
-    found = made(GENERIC.changed(launcher=launcher, container=replace(IMAGE, runtime=by_name(runtime))))
-    assert found.script == f"srun {{{{start}}}} {command} {{{{prefix}}}} hpcc -v"
-
-
-@pytest.mark.parametrize(
-    ("runtime", "command"),
-    [
-        (
-            "Podman-HPC",
-            "podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
-        ),
-        (
-            "Sarus",
-            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
-            "{{options}} {{changes}} {{image}}",
-        ),
-        ("Shifter", "shifter --image={{image}} --volume=/stage:/rfm_workdir {{options}} {{changes}}"),
-    ],
-)
-def test_runtimes_of_centres_stand_before_the_program(runtime, command):
-    found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
-    assert found.script == f"srun {{{{start}}}} {command} {{{{prefix}}}} hpcc -v"
-
-
-def test_the_node_is_told_in_which_way_images_are_to_run():
-    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/apptainer")
-    found = made(GENERIC.changed(container=container))
-    (line,) = (command for command in found.needs.prepare if " runtime " in command)
-    assert line == (
-        f"{OWN} runtime --command=/opt/apptainer --ranks=4 --own-environment --way=kernel --image=image.sif subject"
-    )
-    assert found.script == f"srun {ENTER.replace('apptainer', '/opt/apptainer')} hpcc -v"
-
-
-def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside():
-    """One container on each node; without the site's network, or with the host's MPI, the case is skipped."""
+def test_a_network_of_the_containers_own_needs_the_sites_name_and_the_images_mpi():
+    """Without the site's network, or with the host's MPI, the case is skipped; the golden job has the commands."""
     overlay = Container(by_name("Podman").in_way("overlay"), "image")
-    site = replace(SITE, container_network="net0")
-    found = made(GENERIC.changed(container=overlay, launcher=Launcher("srun -n 8", ranks=8)), site)
-    start = "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=4 --cpu-bind=none --mpi=none"
-    assert found.script.startswith(f"{start} --kill-on-bad-exit=1 {{{{start}}}} podman run ")
-    assert " --network=net0 " in found.script
-    assert found.script.endswith(" sh /rfm_workdir/own-network.sh 2 4 mpirun -np 8 {{prefix}} hpcc -v")
-    assert found.container["ranks"]["own_network"]
-    assert found.files["own-network.sh"].startswith("# usage: sh own-network.sh ")
     with pytest.raises(SkipTestError, match="podman.overlay on 2 nodes needs a network .* container_network"):
         made(GENERIC.changed(container=overlay))
     with pytest.raises(SkipTestError, match="only the generic variant"):
+        site = replace(SITE, container_network="net0")
         made(INTEGRATED.changed(container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
-    layout = replace(LAYOUT, nodes=1)
-    alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, layout, "/stage").script
+    alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, replace(LAYOUT, nodes=1), "/stage").script
     assert alone.startswith("{{start}} podman run ") and " --network=bridge " in alone
 
 
@@ -302,36 +207,12 @@ def test_an_engine_is_asked_for_the_hosts_network_only_where_containers_of_sever
     assert not asks(replace(docker, runtime=by_name("Podman")), 2)
 
 
-def test_a_container_may_be_an_option_of_the_launcher():
-    """As Pyxis has it (args.c): then a process alone needs the launcher too."""
+def test_where_a_container_is_an_option_of_the_launcher_a_process_alone_has_one_too():
+    """As Pyxis has it (args.c); the golden job has the commands. The start of containers includes the launcher."""
     image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))
-    options = (
-        '--container-image="$PWD"/{{image}} --container-mounts=/stage:/rfm_workdir --container-workdir=/rfm_workdir '
-        "{{options}} --container-mounts=/data:/data {{changes}}"
-    )
-    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
-    assert found.script == f"{{{{start}}}} srun --mpi=pmix {options} {{{{prefix}}}} hpcc -v"
-    alone = f"{{{{start}}}} srun --nodes=1 --ntasks=1 {options} {{{{prefix}}}}"
-    assert found.others["look-up"] == f"{alone} {commands.LOOKUP}"
-    assert " --required-option=--container-image " in next(line for line in found.needs.prepare if " runtime " in line)
-    # What measures the start of containers starts the launcher.
-    found = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image))
-    assert found.script == f"startup.py -- {alone} hpcc -v"
-
-
-def test_what_the_launcher_runs_in_may_stand_in_a_file():
-    """As CSCS's container engine has it; its command is Pyxis' too, so the node is told which of them it is."""
-    engine = by_name("ContainerEngine")
-    image = replace(IMAGE, runtime=engine, image="image.sqsh", options=("/data:/data",))
-    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
-    words = '"$PWD"/{{image}} /rfm_workdir /stage:/rfm_workdir {{options}} /data:/data {{changes}}'
-    file = f'"$(sh container-runtime.sh {words})"'
-    assert found.script == f"{{{{start}}}} srun --mpi=pmix --environment={file} {{{{prefix}}}} hpcc -v"
-    assert found.files["container-runtime.sh"] == engine.script
-    (line,) = (command for command in found.needs.prepare if " runtime " in command)
-    assert " --runtime=ContainerEngine " in line and " --required-option=--environment " in line
-    pyxis = made(GENERIC.changed(container=replace(image, runtime=by_name("Pyxis"))))
-    assert not any("--runtime=" in command for command in pyxis.needs.prepare)
+    script = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image)).script
+    assert script.startswith('startup.py -- {{start}} srun --nodes=1 --ntasks=1 --container-image="$PWD"/{{image}} ')
+    assert " --container-mounts=/data:/data " in script
 
 
 def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
@@ -377,16 +258,6 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     assert " {{options}} --cleanenv '-B/my data:/data' {{changes}} {{image}} " in found.script
     assert found.needs.modules == ("apptainer/1.4",)
     assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
-
-
-def test_the_path_of_a_runtime_is_one_word():
-    spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
-    assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
-
-
-def test_jobs_on_this_machine_use_this_python():
-    (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
-    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck/job runtime ")
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
@@ -448,22 +319,16 @@ def test_a_node_without_python_is_one_line(python):
 
 
 def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
-    side = INTEGRATED.changed(launcher=replace(INTEGRATED.launcher, ranks=LAYOUT.ranks))
+    side = INTEGRATED.changed(launcher=Launcher("measure --repeats 5 --"))
     found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
-    places = {
-        word: next(i for i, line in enumerate(found.needs.prepare) if f" {word} " in line) for word in ("observe",)
-    }
-    assert places["observe"] < next(i for i, line in enumerate(found.needs.prepare) if "hostmpi verify" in line)
-    script = found.others["observe"]
-    assert script.startswith("srun {{start}} apptainer ")
-    assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")
-
-
-def test_what_a_side_sees_is_looked_at_without_the_program_that_measures_starts():
-    container = Container(by_name("Apptainer"), "image.sif")
-    side = Side("subject", "generic", Program("cat"), Launcher("measure --repeats 5 --"), container)
-    found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
-    assert "measure --repeats 5 -- " in found.script
-    observing = found.others["observe"]
-    assert "measure" not in observing
-    assert observing.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")
+    places = [
+        next(i for i, line in enumerate(found.needs.prepare) if word in line)
+        for word in (" observe ", "hostmpi verify")
+    ]
+    assert places == sorted(places)
+    ranked = INTEGRATED.changed(launcher=replace(SRUN, ranks=LAYOUT.ranks))
+    launched = commands.side_commands(ranked, SITE, LAYOUT, "/stage", observed=True).others["observe"]
+    assert launched.startswith("srun {{start}} apptainer ")
+    # The program that measures starts is left out.
+    assert "measure --repeats 5 -- " in found.script and "measure" not in found.others["observe"]
+    assert found.others["observe"].endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")

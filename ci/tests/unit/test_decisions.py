@@ -43,7 +43,7 @@ def test_a_subject_of_four_times_the_time_fails_in_three_rounds_whatever_is_know
     assert len(found.rounds) <= 3 and verdicts(found) == {"fail"} and record.why == DECIDED
 
 
-@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (2, 10), (14, 12)])
+@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (14, 12)])
 def test_a_slow_subject_fails_as_early_as_its_metrics_allow(play, metrics, rounds):
     declared = [Metric(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(metrics)]
     record, found = play(Job(SLOW, declared))
@@ -67,7 +67,7 @@ def test_noise_that_would_never_tell_ends_the_rounds_with_an_open_verdict(play):
     assert 10 <= len(found.rounds) < 40
 
 
-@pytest.mark.parametrize("number", [1, 4, 20])
+@pytest.mark.parametrize("number", [1, 20])
 def test_a_number_of_rounds_is_kept_whatever_the_verdict(play, number):
     record, found = play(Job(SLOW), f"--rounds={number}")
     assert (len(found.rounds), record.why) == (number, "as many as were asked for")
@@ -100,19 +100,13 @@ def test_a_round_that_is_not_valid_is_not_the_one_that_counts(play):
     assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2, 3, 3], 2)
 
 
-def test_a_disturbed_round_is_replaced_while_there_is_time_for_another(play):
+@pytest.mark.parametrize(("seconds", "replaced"), [(5, {"1": STRESS}), (3, {})])
+def test_a_disturbed_round_is_replaced_where_there_is_time_for_another(play, seconds, replaced):
     job = Job(QUIET)
     job.disturbed = (1,)
-    record, found = play(job, "--seconds=5")
-    assert (record.replaced, len(found.rounds)) == ({"1": STRESS}, 2)
-
-
-def test_a_disturbed_round_counts_where_there_is_no_time_for_another(play):
-    job = Job(QUIET)
-    job.disturbed = (1,)
-    record, found = play(job, "--seconds=3")
-    assert ([run["round"] for run in record.runs], len(found.rounds), record.replaced) == ([1, 1, 2, 2], 2, {})
-    assert record.busy == "stress-ng (pid 4711)"
+    record, found = play(job, f"--seconds={seconds}")
+    assert (record.replaced, len(found.rounds)) == (replaced, 2)
+    assert record.busy == ("" if replaced else "stress-ng (pid 4711)")
 
 
 def test_a_side_by_itself_runs_once(play):
@@ -147,13 +141,6 @@ def test_disturbed_rounds_are_replaced(play):
     assert findings_of(vars(record), []).disturbances() == [
         "2 of 8 rounds disturbed by stress-ng (pid 4711) and replaced"
     ]
-
-
-def test_a_number_of_rounds_is_of_those_that_count(play):
-    job = Job(QUIET)
-    job.disturbed = (1, 3)
-    record, found = play(job, "--rounds=2")
-    assert (len(found.rounds), len(record.runs)) == (2, 8)
 
 
 def test_a_single_round_is_not_replaced(play):
@@ -192,20 +179,13 @@ def test_a_replaced_round_counts_among_the_failures(play):
     assert max(run["round"] for run in record.runs) == 3
 
 
-def test_a_side_by_itself_is_not_run_again_because_somebody_disturbs_it(play):
-    job = Job(QUIET, sides=[BARE])
-    job.run_once = lambda *words, made=job.run_once: {**made(*words), "disturbed_by": STRESS}
-    record, _ = play(job)
-    assert (len(record.runs), record.replaced, record.busy) == (1, {}, "")
-
-
 def limit_of(job, play, number=2, side="subject"):
     play(job, "--rounds=2")
     (limit,) = [limit for number_, name, limit in job.limits if (number_, name) == (number, side)]
     return limit
 
 
-@pytest.mark.parametrize(("baseline", "limit"), [(0.1, 60), (3.0, 60), (4.0, 80), (29.0, 580), (31.0, 600), (900, 600)])
+@pytest.mark.parametrize(("baseline", "limit"), [(3.0, 60), (4.0, 80), (31.0, 600)])
 def test_a_subject_may_take_twenty_times_as_long_as_its_baseline_and_a_minute_in_any_case(play, baseline, limit):
     job = Job(QUIET)
     job.seconds = baseline

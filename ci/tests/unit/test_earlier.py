@@ -15,7 +15,7 @@ from containercheck.job.container_runtimes import by_name
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.rounds import Rounds
-from containercheck.results import earlier_rounds
+from containercheck.results import earlier_sessions
 from containercheck.sides.sides import Container, Program, Side
 from containercheck.site.layout import Layout
 from reframe.core.exceptions import ReframeError
@@ -32,14 +32,14 @@ WORK = {"amount": 2.0, "unit": "boxes", "input": "", "making of the input": ""}
 
 def compared(sides=(BARE, GENERIC), layout=LAYOUT, work=WORK, stagedir="/stage/one", **scripts):
     texts = {side.name: f"mpirun -B{stagedir}:/rfm_workdir {side.label}" for side in sides}
-    return json.loads(json.dumps(earlier_rounds.compared_in(sides, {**texts, **scripts}, layout, work, stagedir)))
+    return json.loads(json.dumps(earlier_sessions.compared_in(sides, {**texts, **scripts}, layout, work, stagedir)))
 
 
 SAME = compared()
 
 
 def rounds_of(report, name, partition):
-    return list(earlier_rounds.rounds_of(report, name, partition, SAME).rounds)
+    return list(earlier_sessions.rounds_of(report, name, partition, SAME).rounds)
 
 
 @pytest.fixture
@@ -57,51 +57,25 @@ def case(name="HPL_1", partition="compute", **facts):
     return {"unique_name": name, "system": "cluster", "partition": partition, "compared": SAME, **facts}
 
 
-def test_without_a_report_there_are_none():
+def test_the_rounds_are_those_of_the_last_run_of_the_same_case_on_the_same_partition(report):
+    first = [case(measured=[ROUND] * 3), case("HPL_2", measured=[ROUND]), case(partition="login", measured=[ROUND] * 2)]
+    path = report(first, [case(measured=[ROUND] * 4), case("HPL_2")])
+    found = {
+        (name, partition): len(rounds_of(path, name, partition))
+        for name in ("HPL_1", "HPL_2")
+        for partition in ("cluster:compute", "cluster:login")
+    }
+    assert [*found.values()] == [4, 2, 1, 0]
+    assert rounds_of(path, "HPL_2", "cluster:compute") == [ROUND]
     assert rounds_of("", "HPL_1", "cluster:compute") == []
 
 
-def test_the_rounds_are_those_of_the_same_case_on_the_same_partition(report):
-    cases = [case(measured=[ROUND] * 3), case("HPL_2", measured=[ROUND]), case(partition="login", measured=[ROUND] * 2)]
-    path = report(cases)
-    found = {
-        (name, partition): len(rounds_of(path, name, partition))
-        for name in ("HPL_1", "HPL_2", "HPL_3")
-        for partition in ("cluster:compute", "cluster:login")
-    }
-    assert found == {
-        ("HPL_1", "cluster:compute"): 3,
-        ("HPL_1", "cluster:login"): 2,
-        ("HPL_2", "cluster:compute"): 1,
-        ("HPL_2", "cluster:login"): 0,
-        ("HPL_3", "cluster:compute"): 0,
-        ("HPL_3", "cluster:login"): 0,
-    }
-    assert rounds_of(path, "HPL_2", "cluster:compute") == [ROUND]
-
-
-def test_of_several_runs_of_a_case_the_last_one_counts(report):
-    path = report([case(measured=[ROUND] * 3)], [case(measured=[ROUND] * 4), case("HPL_2")])
-    assert len(rounds_of(path, "HPL_1", "cluster:compute")) == 4
-
-
-def test_a_case_that_was_not_run_has_none(report):
-    assert rounds_of(report([case()]), "HPL_1", "cluster:compute") == []
-
-
-def test_another_report_is_another_session(report):
-    first, other = report([case(measured=[ROUND])]), report([case(measured=[ROUND] * 2)], name="other.json")
-    found = [len(rounds_of(path, "HPL_1", "cluster:compute")) for path in (first, other, first)]
-    assert found == [1, 2, 1]
-
-
-@pytest.mark.parametrize("text", [None, "", "{}", '{"runs": [{}]}'])
-def test_a_report_that_cannot_be_read_is_named(tmp_path, text):
+def test_a_report_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "report.json"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ReframeError, match=f"cannot read the earlier session's report {path}: "):
-        rounds_of(str(path), "HPL_1", "cluster:compute")
+    path.write_text('{"runs": [{}]}')
+    for name in (path, tmp_path / "none.json"):
+        with pytest.raises(ReframeError, match=f"cannot read the earlier session's report {name}: "):
+            rounds_of(str(name), "HPL_1", "cluster:compute")
 
 
 def with_container(side, **facts):
@@ -135,14 +109,14 @@ def with_container(side, **facts):
 )
 def test_rounds_count_where_the_same_was_compared(report, other, said):
     path = report([case(measured=[ROUND] * 3)])
-    found = earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", compared(**other))
+    found = earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", compared(**other))
     assert found.refused.startswith(said)
     assert (bool(found.refused), len(found.rounds)) == (bool(said), 0 if said else 3)
 
 
 def test_rounds_that_do_not_say_what_they_compared_do_not_count(report):
     path = report([case(measured=[ROUND], compared={})])
-    found = earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME)
+    found = earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", SAME)
     assert (found.rounds, found.refused) == ((), "they do not say what they compared")
 
 
@@ -170,7 +144,7 @@ def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
     provenance = {"runtimes": {"subject": {"command": "apptainer", "version": "1.4.5"}}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
     facts = facts_of([Metric("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
-    facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
+    facts.update(earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
     if now:
         (tmp_path / "subject.runtime.json").write_text(json.dumps({**now, "configuration": {}}))
     judged = Evaluation(Facts(facts), tmp_path)
@@ -194,7 +168,7 @@ def test_rounds_of_a_program_that_was_upgraded_since_begin_anew(report, tmp_path
     provenance = {"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
     facts = facts_of([Metric("time", r"^time (\S+)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
-    facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
+    facts.update(earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
     facts["identity"] = [{"name": "version", "pattern": r"^version (\S+)$", "file": "out"}]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spack.json").write_text(json.dumps({"lock": lock}))

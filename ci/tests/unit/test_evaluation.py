@@ -18,8 +18,8 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
 from containercheck.job.verdict.builds import provenance
+from containercheck.results.row import Record
 from containercheck.sides.sides import Container, HostMpi, Program, Side
-from containercheck.verdict.record import Record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from saved import OUTPUTS

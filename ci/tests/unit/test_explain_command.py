@@ -7,9 +7,8 @@ import json
 import made
 import pytest
 from containercheck.command import explain
-from containercheck.explain import between
 from containercheck.job.explain.observations import Observation, Use
-from containercheck.results import selections
+from containercheck.results import selections, sides_seen
 from containercheck.results.cases import ReportError, collect, load, save
 from containercheck.session.reframe_process import Workplace
 
@@ -87,7 +86,10 @@ def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, 
     assert selections.failure(collect([load(place.report)])[0])
 
 
-def test_without_a_failure_there_is_nothing_to_try(tmp_path, monkeypatch, capsys):
+def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch, capsys):
+    assert explain.explained(cases(), "HPCC")[1:] == ["  nothing that is known to cost time differs"]
+    with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
+        explain.explained(cases(), "GROMACS")
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
     save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
     monkeypatch.setattr(explain, "last_report", lambda place: place.report)
@@ -95,19 +97,19 @@ def test_without_a_failure_there_is_nothing_to_try(tmp_path, monkeypatch, capsys
     assert "no case failed" in capsys.readouterr().err
 
 
-def test_what_nothing_explains_gets_no_story():
-    assert explain.explained(cases(), "HPCC")[1:] == ["  nothing that is known to cost time differs"]
-    with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
-        explain.explained(cases(), "GROMACS")
-
-
 def compare(old, new):
     return explain.compared(explain.of_reports(old, new))
 
 
 def test_two_sessions_are_compared():
-    old = {"machine": {"kernel": "6.1.0"}, between.SEES: {"generic": {"libc": "glibc 2.36", "limit": {"Max a": "1"}}}}
-    new = {"machine": {"kernel": "6.1.0"}, between.SEES: {"generic": {"libc": "musl", "variable": {"UCX_TLS": "tcp"}}}}
+    old = {
+        "machine": {"kernel": "6.1.0"},
+        sides_seen.SEES: {"generic": {"libc": "glibc 2.36", "limit": {"Max a": "1"}}},
+    }
+    new = {
+        "machine": {"kernel": "6.1.0"},
+        sides_seen.SEES: {"generic": {"libc": "musl", "variable": {"UCX_TLS": "tcp"}}},
+    }
     assert compare(cases(provenance=old), cases(provenance=new))[1:] == [
         "  sees generic libc: glibc 2.36 -> musl",
         "  sees generic limit Max a was 1, and is gone",
@@ -118,66 +120,55 @@ def test_two_sessions_are_compared():
         compare(cases(provenance=old), cases())
 
 
-def test_what_is_kept_is_the_same_in_every_job():
+def test_observations_are_kept_without_the_parts_of_one_job_and_rules_can_ask_them():
+    environment = {"UCX_TLS": "tcp", "OMPI_MCA_orte_rank": "1", "SLURM_JOB_ID": "7", "PWD": "/stage"}
+    environment |= {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2"}
     seen = Observation(
-        environment={"UCX_TLS": "tcp", "FI_TOKEN": "hidden:12345678", "OMPI_MCA_orte_rank": "1", "HOME": "/home/me"},
+        environment=environment,
+        # A variable that may be a secret has no fingerprint.
+        fingerprints={"MY_LIBRARY": "0123abcd", "MY_TOKEN": "", "UCX_TLS": "f"},
         limits={"Max locked memory": "65536", "Max nice priority": "0"},
         space={"/dev/shm": [8 << 20, 12345]},
         mounts={"/": ["overlay", "overlay", "rw"]},
+        user="uid=0(root) gid=0(root)",
+        cgroup=[
+            "4:memory:/slurm/uid_0/job_12/step_0",
+            "3:cpu:/slurm/uid_0/job_12/step_0",
+            "0::/docker/0123456789abcdef",
+        ],
     )
-    kept = between.kept(seen)
-    assert kept["variable"] == {"UCX_TLS": "tcp"}
-    assert kept["limit"] == {"Max locked memory": "65536"}
-    assert kept["shared memory"] == "8 MiB"
-    assert kept["file system"] == {"/": "overlay", "/tmp": "overlay", "/dev/shm": "overlay"}
-    assert json.dumps(kept)
-
-
-def test_rules_can_ask_what_was_kept():
-    seen = Observation(
-        environment={"UCX_TLS": "tcp"},
-        limits={"Max locked memory": "65536"},
-        space={"/dev/shm": [8 << 20, 8 << 20]},
-        mounts={"/": ["fuse.squashfuse_ll", "x", "ro", "rw"]},
-        devices=["/dev/fuse"],
-        libc="musl",
-    )
-    again = between.observation(json.loads(json.dumps(between.kept(seen))))
-    assert between.kept(again) == between.kept(seen)
+    kept = sides_seen.kept(seen)
+    assert kept == {
+        "variable": {"UCX_TLS": "tcp"},
+        "other variable": {"MY_LIBRARY": "0123abcd", "MY_TOKEN": "set"},
+        "limit": {"Max locked memory": "65536"},
+        "file system": {"/": "overlay", "/tmp": "overlay", "/dev/shm": "overlay"},
+        "shared memory": "8 MiB",
+        "user": "uid=0(root) gid=0(root)",
+        "cgroup": ["/docker/#", "/slurm/uid_#/job_#/step_#"],
+    }
+    again = sides_seen.observation(json.loads(json.dumps(kept)))
     assert (again.space["/dev/shm"][0], again.environment) == (8 << 20, {"UCX_TLS": "tcp"})
+    assert again.mounts["/"][0] == "overlay"
 
 
-def test_of_variables_that_no_rule_knows_the_name_is_kept_and_what_tells_nights_apart():
-    of_job = {"SLURM_JOB_ID": "7", "PWD": "/stage"}
-    environment = {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2", "UCX_TLS": "tcp", **of_job}
-    seen = Observation(environment=environment, fingerprints={"MY_LIBRARY": "0123abcd", "MY_TOKEN": "", "UCX_TLS": "f"})
-    assert between.kept(seen)["other variable"] == {"MY_LIBRARY": "0123abcd", "MY_TOKEN": "set"}
-    assert between.kept(seen)["variable"] == {"UCX_TLS": "tcp"}
-
-
-def test_user_and_cgroup_are_kept_without_the_numbers_of_a_job():
-    lines = ["4:memory:/slurm/uid_0/job_12/step_0", "3:cpu:/slurm/uid_0/job_12/step_0", "0::/docker/0123456789abcdef"]
-    kept = between.kept(Observation(user="uid=0(root) gid=0(root)", cgroup=lines))
-    assert kept == {"user": "uid=0(root) gid=0(root)", "cgroup": ["/docker/#", "/slurm/uid_#/job_#/step_#"]}
-
-
-def test_what_runs_used_is_kept_and_rules_can_ask_it():
+def test_the_use_of_runs_is_kept_and_rules_can_ask_it():
     blas = "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"
-    kept = between.used(Use(12.3, libraries=frozenset([blas]), interfaces=frozenset(["fab0"]), threads=4))
+    use = Use(12.3, libraries=frozenset([blas]), interfaces=frozenset(["fab0"]), threads=4, throttled=[1, 100, 0.5])
+    kept = sides_seen.used(use._replace(memory_limit=float(2 << 30)))
     assert kept == {
         "library": {"libopenblas": "x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"},
         "interfaces": ["fab0"],
         "threads": 4,
+        "limit": {"processors": "0.5", "memory": "2 GiB"},
     }
-    limited = between.used(Use(throttled=[1, 100, 0.5], memory_limit=float(2 << 30)))
-    assert limited == {"limit": {"processors": "0.5", "memory": "2 GiB"}}
-    again = between.use(json.loads(json.dumps({**kept, **limited})))
+    again = sides_seen.use(json.loads(json.dumps(kept)))
     assert (again.threads, again.interfaces, again.memory_limit) == (4, {"fab0"}, 2 << 30)
-    assert between.used(Use()) == {}
+    assert sides_seen.used(Use()) == {}
 
 
 def test_two_hosts_are_compared_by_check_and_axes():
-    old, new = ({between.SEES: {"generic": {"libc": libc}}} for libc in ("glibc 2.36", "glibc 2.41"))
+    old, new = ({sides_seen.SEES: {"generic": {"libc": libc}}} for libc in ("glibc 2.36", "glibc 2.41"))
     elsewhere = cases(provenance=new, system="there", partition="other")
     assert compare(cases(provenance=old), elsewhere)[1:] == ["  sees generic libc: glibc 2.36 -> glibc 2.41"]
     # What has the same place comes first: then another partition is no partner.
@@ -191,7 +182,7 @@ def test_two_hosts_are_compared_by_check_and_axes():
 def test_runtimes_partitions_and_variants_of_one_session_are_compared():
     sees = {"bare": {"libc": "a"}, "podman": {"libc": "b"}, "charliecloud": {"libc": "c"}}
     runtimes = {"podman": {"version": "4.3"}, "charliecloud": {"version": "0.40"}}
-    session = cases(provenance={between.SEES: sees, "runtimes": runtimes})
+    session = cases(provenance={sides_seen.SEES: sees, "runtimes": runtimes})
     assert explain.compared(explain.in_session(session, "podman", "charliecloud"))[1:] == [
         "  sees libc: b -> c",
         "  runtimes version: 4.3 -> 0.40",
@@ -204,16 +195,16 @@ def test_runtimes_partitions_and_variants_of_one_session_are_compared():
     lines = explain.compared(explain.in_session(two, "other", "here:only"))
     assert "  machine kernel was 6.1, and is gone" in lines
     name = "HPCC %variant=integrated %num_nodes=1"
-    own = {between.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
+    own = {sides_seen.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
     variants = [
-        *cases(provenance={between.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
+        *cases(provenance={sides_seen.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
         *cases(provenance=own, variant="integrated", name=name, display_name=name, unique_name="HPCC_2"),
     ]
     assert explain.compared(explain.in_session(variants, "generic", "integrated"))[1:] == ["  sees libc: c -> d"]
 
 
 def test_what_cannot_be_compared_is_said():
-    session = cases(provenance={between.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
+    session = cases(provenance={sides_seen.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
     with pytest.raises(ReportError, match="docker is not a report, and not a partition or side of the last session"):
         explain.in_session(session, "podman", "docker")
     with pytest.raises(ReportError, match="only and podman are a partition and a side"):
@@ -223,7 +214,7 @@ def test_what_cannot_be_compared_is_said():
 def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
     paths = [tmp_path / name for name in ("a.json", "b.json")]
     for path, libc in zip(paths, "ab"):
-        case = {**RAW, "provenance": {between.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
+        case = {**RAW, "provenance": {sides_seen.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
         path.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
     assert explain.main(["--between", *map(str, paths)], None) == 0
     assert "sees bare libc: a -> b" in capsys.readouterr().out

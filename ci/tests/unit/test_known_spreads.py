@@ -11,7 +11,7 @@ import pytest
 from containercheck import Metric
 from containercheck.history import spreads
 from containercheck.job.stats.pairs import INCONCLUSIVE, Pairs, Prior
-from containercheck.verdict import known_spreads
+from containercheck.results import earlier_sessions
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session
 from paired import load
@@ -43,20 +43,15 @@ def nights(*cases):
 # Nights.
 
 
-def test_nights_tell_how_far_rounds_spread_with_a_margin():
-    known = spreads.from_nights(nights(*(case(3.0, 5, seed) for seed in range(12))))
-    told = known["here:one"][NAME]["rate"]
-    assert (told["source"], told["unit"]) == ("12 nights", "%")
-    assert told["spread"] == pytest.approx(3.0 * spreads.MARGIN, rel=0.25)
-
-
-def test_one_wild_night_does_not_rule_a_month():
-    quiet = [case(2.0, 5, seed) for seed in range(12)]
+def test_the_latest_nights_give_the_spread_with_a_margin_and_no_wild_one_rules():
+    old, new = ([case(spread, 5, seed) for seed in range(30)] for spread in (30.0, 2.0))
     calm, wild = (
-        spreads.from_nights(nights(*own))["here:one"][NAME]["rate"]["spread"]
-        for own in (quiet, [*quiet, case(80.0, 5, 99)])
+        spreads.from_nights(nights(*own))["here:one"][NAME]["rate"]
+        for own in ([*old, *new], [*old, *new[:-1], case(80.0, 5, 99)])
     )
-    assert wild < 2 * calm
+    assert (calm["source"], calm["unit"]) == ("30 nights", "%")
+    assert calm["spread"] == pytest.approx(2.0 * spreads.MARGIN, rel=0.2)
+    assert wild["spread"] < 2 * calm["spread"]
 
 
 def test_too_few_nights_say_nothing():
@@ -68,21 +63,13 @@ def test_too_few_nights_say_nothing():
     assert spreads.from_nights(both) == {}
 
 
-def test_only_the_latest_nights_count():
-    old, new = ([case(spread, 5, seed) for seed in range(30)] for spread in (30.0, 2.0))
-    told = spreads.from_nights(nights(*old, *new))["here:one"][NAME]["rate"]
-    assert (told["source"], told["spread"]) == ("30 nights", pytest.approx(2.5, rel=0.2))
-
-
 def test_nights_that_compare_runtimes_and_bare_runs_say_nothing():
     assert spreads.from_nights(nights(*(case(3.0, 9, seed, runtimes="a,b") for seed in range(5)))) == {}
     bare = [raw(row(overhead=None), variant="bare", measured=[{"baseline": {"rate": 1.0}}] * 5) for _ in range(5)]
     assert spreads.from_nights(nights(*bare)) == {}
-
-
-def test_a_metric_that_is_always_the_same_has_a_least_spread():
-    told = spreads.from_nights(nights(*(case(0.0, 5, seed) for seed in range(5))))["here:one"][NAME]["rate"]
-    assert told["spread"] == pytest.approx(spreads.MARGIN * spreads.LEAST_PART * 5.0)
+    # A metric that is always the same has a least spread.
+    equal = spreads.from_nights(nights(*(case(0.0, 5, seed) for seed in range(5))))["here:one"][NAME]["rate"]
+    assert equal["spread"] == pytest.approx(spreads.MARGIN * spreads.LEAST_PART * 5.0)
 
 
 def test_ending_with_the_verdict_does_not_make_the_spread_smaller_night_by_night():
@@ -139,74 +126,71 @@ def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
 
 
 def test_the_order_of_what_is_known():
-    told = {"rate": known_spreads.KnownSpread(Prior(2.5, "12 nights"), "%")}
-    assert known_spreads.metric_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
-    assert known_spreads.metric_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
+    told = {"rate": earlier_sessions.KnownSpread(Prior(2.5, "12 nights"), "%")}
+    assert earlier_sessions.metric_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
+    assert earlier_sessions.metric_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
     # What was compared otherwise then has another unit.
-    assert known_spreads.metric_priors([RATE], {"rate": known_spreads.KnownSpread(Prior(0.1, "12 nights"), "s")}) == {
-        "rate": Prior(4.0, "the check")
-    }
+    assert earlier_sessions.metric_priors(
+        [RATE], {"rate": earlier_sessions.KnownSpread(Prior(0.1, "12 nights"), "s")}
+    ) == {"rate": Prior(4.0, "the check")}
     unknown = Metric("rate", r"(\S+)", "x")
-    assert known_spreads.metric_priors([unknown, START], {}) == {
-        "rate": Prior(known_spreads.UNKNOWN_SPREAD, "default"),
+    assert earlier_sessions.metric_priors([unknown, START], {}) == {
+        "rate": Prior(earlier_sessions.UNKNOWN_SPREAD, "default"),
         "start": Prior(0.25, "default"),
     }
     exact = Metric("memory", r"(\S+)", "MB", compare="difference", tolerance=0.0)
-    assert known_spreads.metric_priors([exact], {}) == {}
+    assert earlier_sessions.metric_priors([exact], {}) == {}
 
 
 def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
     path = tmp_path / "known.json"
     path.write_text(json.dumps({"here:one": {NAME: {"rate": {"spread": 2.5, "source": "12 nights", "unit": "%"}}}}))
-    assert known_spreads.known(str(path), NAME, "here:one") == {
-        "rate": known_spreads.KnownSpread(Prior(2.5, "12 nights"), "%")
+    assert earlier_sessions.known(str(path), NAME, "here:one") == {
+        "rate": earlier_sessions.KnownSpread(Prior(2.5, "12 nights"), "%")
     }
-    assert known_spreads.known(str(path), NAME, "here:two") == known_spreads.known("", NAME, "here:one") == {}
+    assert earlier_sessions.known(str(path), NAME, "here:two") == earlier_sessions.known("", NAME, "here:one") == {}
     with pytest.raises(ReframeError, match="cannot read the known spreads"):
-        known_spreads.known(str(tmp_path / "none.json"), NAME, "here:one")
+        earlier_sessions.known(str(tmp_path / "none.json"), NAME, "here:one")
 
 
 def test_the_rounds_that_a_check_is_expected_to_need():
     quiet, noisy = (Metric(f"rate{spread}", r"(\S+)", "x", spread=spread) for spread in (1.0, 12.0))
-    assert known_spreads.rounds_expected([quiet], 5.0, {}) == 2
-    assert known_spreads.rounds_expected([quiet, noisy], 5.0, {}) > 20
-    assert known_spreads.rounds_expected([Metric("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
+    assert earlier_sessions.rounds_expected([quiet], 5.0, {}) == 2
+    assert earlier_sessions.rounds_expected([quiet, noisy], 5.0, {}) > 20
+    assert earlier_sessions.rounds_expected([Metric("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
     assert (
-        known_spreads.rounds_expected(
-            [noisy], 5.0, {"rate12.0": known_spreads.KnownSpread(Prior(1.0, "9 nights"), "%")}
+        earlier_sessions.rounds_expected(
+            [noisy], 5.0, {"rate12.0": earlier_sessions.KnownSpread(Prior(1.0, "9 nights"), "%")}
         )
         == 2
     )
 
 
 def test_the_simulation_has_the_default_of_the_checks():
-    assert pytest.approx(known_spreads.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
+    assert pytest.approx(earlier_sessions.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
 
 
 # The session.
 
 
 def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
-    from containercheck.session import reframe_process, spreads_file
+    from containercheck.session import reframe_process
+    from containercheck.session import session as session_module
 
     path = tmp_path / "results.db"
-    stored = [report(case(3.0, 5, seed), began=spreads_file.time.time() - DAY * (9 - seed)) for seed in range(5)]
+    stored = [report(case(3.0, 5, seed), began=session_module.time.time() - DAY * (9 - seed)) for seed in range(5)]
     store(path, stored)
     configured = SimpleNamespace(database=path)
     monkeypatch.setattr(reframe_process, "configuration", lambda arguments, place: configured)
     place = reframe_process.Workplace(tmp_path)
-    (_, option) = spreads_file.KnownSpreads([], place).options({})
+    (_, option) = session_module.KnownSpreads([], place).options({})
     told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert option == f"known_spreads={place.reports / 'known-spreads.json'}"
     assert told["source"] == "5 nights"
     # Nothing is known where nothing was stored, or the file cannot be read.
-    path.unlink()
-    assert spreads_file.KnownSpreads([], place).options({}) == []
     path.write_text("no database")
-    assert spreads_file.KnownSpreads([], place).options({}) == []
-    other = {"runs": [{"testcases": [case(3.0, 8, 1, variant="integrated"), raw()]}]}
-    assert spreads_file.KnownSpreads([], place).options(other)
+    assert session_module.KnownSpreads([], place).options({}) == []
     closed = raw(row(known_spread=4.0, spread_source="the check"))
-    assert spreads_file.KnownSpreads([], place).options({"runs": [*other["runs"], {"testcases": [closed]}]})
-    told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
-    assert told["source"] == "the check"
+    assert session_module.KnownSpreads([], place).options({"runs": [{"testcases": [closed]}]})
+    known = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
+    assert known["source"] == "the check"

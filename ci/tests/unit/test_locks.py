@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck.job import locks, rounds
-from containercheck.session import claims
+from containercheck.session import preconditions
 
 
 @pytest.fixture(autouse=True)
@@ -123,5 +123,5 @@ def test_a_link_stands_for_a_lock_where_the_file_system_has_none(tmp_path, monke
 
 
 def test_a_session_refuses_to_run_beside_another_one(tmp_path):
-    with claims.held([tmp_path]), pytest.raises(claims.Taken), claims.held([tmp_path]):
+    with preconditions.held([tmp_path]), pytest.raises(preconditions.Taken), preconditions.held([tmp_path]):
         pass

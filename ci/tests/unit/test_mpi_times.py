@@ -110,14 +110,6 @@ def test_the_rank_that_waits_has_its_time_in_mpi(tmp_path, family, compiler, nam
     assert values["mpi_share"] == pytest.approx(share, abs=20) and values["mpi_seconds"] > 0
 
 
-def test_a_report_that_cannot_be_written_is_an_error(tmp_path):
-    text = C.replace("MPI_Barrier", 'unsetenv("CONTAINERCHECK_MPI_TIMES"); MPI_Barrier').replace(
-        "<unistd.h>", "<unistd.h>\n#include <stdlib.h>"
-    )
-    with pytest.raises(FileNotFoundError):
-        measured(tmp_path, "openmpi", "mpicc", "late.c", text)
-
-
 def test_both_sides_preload_it_and_name_the_file_of_their_own_directory():
     site = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
     program = Program("pw.x", ("-in", "a"), mpi="pw.x", times_mpi=True)

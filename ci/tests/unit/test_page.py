@@ -16,12 +16,11 @@ from conftest import REPOSITORY
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import OVERHEAD, series
-from containercheck.report import skipped
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.wording import plain
-from containercheck.results import atomic_files
-from containercheck.results.cases import COMMON_FILE, collect
+from containercheck.report.table import by_reason
+from containercheck.results.cases import COMMON_FILE, collect, write_file
 from containercheck.results.database import StoredSession
 from hypothesis import given
 from hypothesis import strategies as st
@@ -278,7 +277,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     path = tmp_path / "night.html"
     path.mkdir()
     with pytest.raises(OSError):
-        atomic_files.write(path, "new")
+        write_file(path, "new")
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -344,7 +343,7 @@ def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_of_skips():
     full = made.case("A", "generic", 1, axes=" %size=9", result="skip", skip_reason="full")
     down = made.case("B", "generic", 2, result="skip", skip_reason="down")
     cases = collected(made.case("A", "bare", 1, [made.alone()]), made.case("A", "generic", 1, [made.row()]), full, down)
-    links = page_cases.links([], skipped.by_reason(cases))
+    links = page_cases.links([], by_reason(cases))
     (table,) = page_cases.matrices(cases, links)
     assert table.partition == "cluster:compute"
     assert table.groups == (("bare", (1,)), ("generic", (1, 2)))
@@ -358,7 +357,7 @@ def test_a_case_that_was_aborted_before_it_was_skipped_leads_to_the_abort():
     runs = [made.case(result="abort"), made.case(result="skip", skip_reason=LEFT)]
     (case,) = collected(*runs)
     ((failed, run),) = page_cases.failures([case])
-    link = page_cases.links([failed], skipped.by_reason([case]))[case.key]
+    link = page_cases.links([failed], by_reason([case]))[case.key]
     assert (link.anchor, page_cases.state(case), run.result) == ("failure-1", page_cases.UNMEASURED, "abort")
 
 

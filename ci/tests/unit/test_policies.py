@@ -72,29 +72,6 @@ def test_seconds_and_speed_up_of_each_policy_are_bars_of_bare_and_container():
     }
 
 
-def test_a_container_alone_has_the_bare_policies_of_its_job():
-    _, gain = over_axis.over_policies("Collocation, compute", read(integrated()))
-    assert ("bare", "full sharing") in {row[:2] for row in gain.table.rows}
-
-
-def test_each_of_several_programs_has_its_speed_up_and_each_use_case_its_plots():
-    names = ("seconds_whole", "seconds_program1", "seconds_program2")
-    titles = [
-        chart.title
-        for chart in over_axis.over_policies("Collocation, compute", read(bare(names), bare(names[:2], use_case="one")))
-    ]
-    assert [title.rpartition(": ")[2] for title in titles] == [
-        "seconds_whole under each policy",
-        "speed-up of seconds_whole against no DLB",
-        "speed-up of seconds_program1 against no DLB",
-        "speed-up of seconds_program2 against no DLB",
-        # A single program is the whole.
-        "seconds_whole under each policy",
-        "speed-up of seconds_whole against no DLB",
-    ]
-    assert "use_case=one" in titles[-1]
-
-
 def test_over_use_cases_are_the_sides_without_a_policy():
     """As D12.5 figure 11; the policies have plots of their own."""
     cases = read(*(make(use_case=name) for name in ("1 of 2x12", "1 of 8x3") for make in (bare, integrated)))

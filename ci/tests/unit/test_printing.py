@@ -14,7 +14,7 @@ from containercheck.job import contract, single_run, texts
 from containercheck.job.outputs import reading
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.reading import Output, UnreadableError
+from containercheck.job.outputs.reading import UnreadableError
 
 #: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
 ONCE = """
@@ -45,12 +45,9 @@ def run_once(tmp_path, script, most):
     "script",
     [
         "trap '' TERM; while :; do echo error: cannot open the file; done",
-        "yes 'error: once more' >&2",
         "yes >md.log",
         # Below the script, and in a session of its own.
         "setsid sh -c 'yes' & sleep 50",
-        # Done before anybody looked.
-        "head -c 60000000 /dev/zero | tr '\\0' x",
     ],
 )
 def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
@@ -81,14 +78,6 @@ def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
         UnreadableError, match=r"^rate: .*/out has 0 MiB; no more than 0 MiB are read, so that it is not"
     ):
         reading.read_metric(METRIC, tmp_path)
-
-
-def test_an_output_is_read_once_for_all_metrics(tmp_path):
-    (tmp_path / "out").write_text("rate 1\n")
-    output = Output(tmp_path)
-    assert reading.read_metric(METRIC, output) == 1.0
-    (tmp_path / "out").unlink()
-    assert reading.read_metric(METRIC, output) == 1.0
 
 
 def test_a_pipe_in_the_place_of_an_output_is_an_error_and_no_wait(tmp_path):
@@ -122,12 +111,3 @@ def test_of_a_long_file_both_ends_are_read_by_whole_lines(tmp_path):
     assert texts.ends(path) == path.read_text()
     path.write_text("x" * 100)
     assert texts.ends(path, 8, 7) == "x" * 8 + "\n" + "x" * 7
-
-
-def test_the_end_of_a_log_is_read_from_a_line_on(tmp_path):
-    path = Path(tmp_path, "log")
-    path.write_text("first\nsecond\nlast\n")
-    assert texts.tail(path, 10) == "last\n"
-    assert texts.tail(path) == "first\nsecond\nlast\n"
-    path.write_text("x" * 100)
-    assert texts.tail(path, 10) == "x" * 10

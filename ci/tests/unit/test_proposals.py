@@ -18,8 +18,7 @@ import pytest
 import yaml
 from containercheck.application import references
 from containercheck.command import references as command
-from containercheck.history.proposed_references import QUANTILE, NoReference, Reference
-from containercheck.history.yaml_text import NotPut, put
+from containercheck.history.proposed_references import QUANTILE, NoReference, NotPut, Reference, put
 from containercheck.session.reframe_process import Workplace
 from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
@@ -27,7 +26,7 @@ from reframe.frontend.reporting.storage import StorageBackend
 NIGHTS = [100, 101, 99, 102, 98, 100.5, 99.5, 101, 99, 100, 100, 100]
 
 
-@pytest.mark.parametrize("count", [10, 14, 20, 30, 60])
+@pytest.mark.parametrize("count", [10, 20, 60])
 def test_another_night_leaves_the_range_in_one_of_1000_cases(count):
     draws = np.random.default_rng(1).standard_normal((100_000, count + 1))
     nights, after = draws[:, :-1], draws[:, -1]
@@ -41,21 +40,15 @@ def test_another_night_leaves_the_range_in_one_of_1000_cases(count):
     assert 0.0005 < left < 0.0015
 
 
-def test_the_side_that_is_better_has_no_end():
+def test_the_range_has_no_end_on_the_better_side_and_resists_a_sick_node():
     assert Reference.of(NIGHTS, "higher").upper is None
     assert Reference.of(NIGHTS, "lower").lower is None
     both = Reference.of(NIGHTS)
     assert (both.value, both.lower) == (100, -both.upper)
     assert -0.1 < both.lower < -0.03
-
-
-def test_a_night_with_a_sick_node_does_not_widen_it():
     assert Reference.of([*NIGHTS, 50]).lower == pytest.approx(Reference.of([*NIGHTS, 98]).lower, abs=0.01)
-
-
-def test_nights_that_equal_each_other_have_a_range_all_the_same():
-    found = Reference.of([3.0] * 10)
-    assert (found.lower, found.upper, found.spread) == (-0.02, 0.02, 0)
+    equal = Reference.of([3.0] * 10)
+    assert (equal.lower, equal.upper, equal.spread) == (-0.02, 0.02, 0)
 
 
 @pytest.mark.parametrize(
@@ -275,16 +268,6 @@ def test_a_check_with_an_axis_begins_a_file_that_is_keyed_by_it(place, night, ru
     assert "Sized here:one bare 1: the file's $index cannot tell 2 cases apart" in said
 
 
-def test_of_the_full_axes_nothing_is_proposed_where_the_file_does_not_know_them(place, night, run):
-    for ago, rate in enumerate(NIGHTS, 1):
-        night(ago, rate, lambda case: case.update(tags=["full"] if case.get("size") == 2 else []))
-    ours = place.directory / "checks" / "references" / "Sized.yaml"
-    ours.write_text("Sized:\n  $index: [$partition, variant, num_nodes]\n  x: {}\n")
-    status, diff, said = run("-n", "Sized")
-    assert (status, said) == (0, "")
-    assert "rate: [100.0, " in diff
-
-
 def test_runs_from_before_the_check_had_an_axis_are_left_out(place, night, run):
     def before(case):
         case.update(name=case["name"].partition(" %size")[0], display_name=case["name"].partition(" %size")[0])
@@ -333,27 +316,13 @@ def test_what_cannot_be_read_is_one_line(place, night, run):
     night(1, 1.0)
     for arguments, why in (
         (("-n", "Nowhere"), "nothing that passed on here in now-30d:now matches"),
+        (("-n", "("), "-n (: "),
         (("--period", "yesterday"), "invalid time period spec: yesterday"),
         (("--system", "nowhere"), "could not find a configuration entry"),
     ):
         status, diff, said = run(*arguments)
         assert (status, diff) == (1, "")
         assert why in said
-        assert len(said.splitlines()) == 1
-
-
-def test_an_expression_selects_and_a_wrong_one_is_one_line(place, night, run):
-    for ago, rate in enumerate(NIGHTS, 1):
-        night(ago, rate)
-    status, diff, _ = run("-n", "Sized", "-E", "size == 2", "--write", str(place.directory / "mine"))
-    assert (status, "rate: [200.0, " in diff, "rate: [100.0, " in diff) == (0, True, False)
-    for arguments, why in (
-        (("-E", "nothing"), "-E nothing: NameError: name 'nothing' is not defined"),
-        (("-n", "("), "-n (: "),
-    ):
-        status, diff, said = run(*arguments)
-        assert (status, diff) == (1, "")
-        assert said.startswith(f"references: error: {why}")
         assert len(said.splitlines()) == 1
 
 
@@ -369,9 +338,3 @@ def test_a_brace_on_a_command_line_and_a_damaged_session_stop_nothing(place, nig
     assert "median of 11 nights" in diff
     (line,) = said.splitlines()
     assert "is left out: " in line
-
-
-def test_a_wrong_command_line_ends_with_2(run):
-    with pytest.raises(SystemExit) as ended:
-        run("--nights", "3")
-    assert ended.value.code == 2

@@ -11,17 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.explain.between import OTHERS
 from containercheck.job.explain import explanation
 from containercheck.job.stats import forecasts
 from containercheck.report.page import wording
 from containercheck.report.page.wording import Table, share_of, variant_order
-from containercheck.report.skipped import Reason
-from containercheck.results import open_verdicts, selections
+from containercheck.report.table import Reason
+from containercheck.results import selections
 from containercheck.results.cases import Asked, Case, Key
 from containercheck.results.formatting import count, size, typed
 from containercheck.results.row import EMULATED as NOT_JUDGED
 from containercheck.results.row import Row
+from containercheck.results.sides_seen import OTHERS
 
 #: A comment in a job's script with the command of a side (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
@@ -72,7 +72,7 @@ def state(case: Case) -> State:
         return FAIL if selections.is_regression(run) else UNMEASURED
     if case.result == "skip":
         return SKIP
-    still_open = open_verdicts.open_rows(case)
+    still_open = selections.open_rows(case)
     if still_open:
         return OF_KIND.get(still_open[0].open_kind, OPEN)
     if any(row.verdict == NOT_JUDGED for row in case.rows):
@@ -152,7 +152,7 @@ def why(run: Case) -> str:
 
 def remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: how many metrics failed, and whether a later run passed."""
-    tally = open_verdicts.tally(run)
+    tally = selections.tally(run)
     sentences = [f"Of its metrics: {tally}."] if " of " in tally else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
@@ -161,12 +161,12 @@ def remark(case: Case, run: Case) -> str:
 
 def still_open(cases: Iterable[Case]) -> list[Case]:
     """Return the cases with open verdicts, the most urgent first."""
-    return sorted((case for case in cases if open_verdicts.open_rows(case)), key=lambda case: ALL.index(state(case)))
+    return sorted((case for case in cases if selections.open_rows(case)), key=lambda case: ALL.index(state(case)))
 
 
 def open_metrics(case: Case) -> list[str]:
     """Return a text on each open metric of a case."""
-    return [f"{row.metric}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in open_verdicts.open_rows(case)]
+    return [f"{row.metric}: {selections.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
 
 
 def _rounds(row: Row) -> str:

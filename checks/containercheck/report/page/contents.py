@@ -21,12 +21,12 @@ from containercheck.history.causes import causes
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
-from containercheck.report import answers, skipped, summary
+from containercheck.report import table
 from containercheck.report.page import as_published, data, drawing, trends, wording
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page.applications import applications
-from containercheck.results import atomic_files, open_verdicts
-from containercheck.results.cases import Case
+from containercheck.results import selections
+from containercheck.results.cases import Case, write_file
 from containercheck.results.formatting import count
 
 #: Most plots of trends and over nodes, most cases that are shown in full (of the others, only name and reason: a whole
@@ -54,10 +54,10 @@ def write(
     """
     metrics, points = (path.with_name(f"{path.stem}-{kind}.csv") for kind in ("metrics", "series"))
     shown = html(nights, series, changes, problems, (metrics.name, points.name))
-    atomic_files.write(metrics, data.metrics(nights[-1]))
-    atomic_files.write(points, data.series(series))
+    write_file(metrics, data.metrics(nights[-1]))
+    write_file(points, data.series(series))
     # Last, because it links to the others.
-    atomic_files.write(path, shown)
+    write_file(path, shown)
     return [path, metrics, points]
 
 
@@ -79,7 +79,7 @@ def html(
     all_trends = trends.trends(series, changes, followed, MOST_PLOTS // 2)
     drawn = [trend for trend in all_trends if trend.chart]
     shown = applications(followed, MOST_PLOTS - len(drawn))
-    failures, skips = page_cases.failures(cases), skipped.by_reason(cases)
+    failures, skips = page_cases.failures(cases), table.by_reason(cases)
     failed, unmeasured = (
         [pair for pair in failures if page_cases.state(pair[0]) is state]
         for state in (page_cases.FAIL, page_cases.UNMEASURED)
@@ -99,13 +99,13 @@ def html(
             problems=problems,
             causes=trends.alarms_first(causes(changes)),
             trend_of={trends.group(each): trend.anchor for trend in drawn for each in trend.series},
-            questions=answers.questions(cases),
+            questions=table.questions(cases),
             failed=failed,
             unmeasured=unmeasured,
             links=links,
             open=page_cases.still_open(cases),
             skips=skips,
-            remarks=[*summary.notes(cases), *summary.last_line(cases)],
+            remarks=[*table.notes(cases), *table.last_line(cases)],
             matrices=page_cases.matrices(cases, links),
             applications=shown,
             published=as_published.table(nights),
@@ -153,7 +153,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         name=partial(wording.name, where=True),
         listed=wording.listed,
         first_line=partial(wording.shortened, most=FIRST_LINE),
-        tally=open_verdicts.tally,
+        tally=selections.tally,
     )
     return environment
 

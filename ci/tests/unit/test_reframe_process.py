@@ -1,33 +1,104 @@
-"""The line that says how far a session is: what it counts, and how it is shown in a terminal and in a log."""
+"""ReFrame as a process: it ends, and its output is read to the end; a line shows how far it is.
+
+A program of a line stands for ReFrame.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from conftest import eventually
+from conftest import eventually, write_program
+from containercheck.report.view import CaseView
 from containercheck.results.cases import collect
 from containercheck.session import progress
 
+SESSION = """
+import sys
+from pathlib import Path
+from containercheck.session import progress, reframe_process
+from containercheck.session.reframe_process import Relay, Workplace
+reframe_process.program = lambda: {program!r}
+reframe_process.PATIENCE = reframe_process.GRACE = 0.5
+directory = Path({directory!r})
+class View(progress.Verbatim):
+    def printed(self, line):
+        if {fails!r}:
+            raise KeyError(line)
+        return line
+problems = []
+with Relay() as current:
+    place = Workplace(directory, config=directory / "config.py")
+    status = reframe_process.reframe([], place, current, [], view=View(), problems=problems)
+print(f"ended with {{status}}", *problems, sep="\\n")
+"""
 
-def raw(name, variant, hashcode, seconds, result="pass"):
+
+def session(directory, commands, fails=False):
+    """Start a session in which a shell script stands for ReFrame."""
+    write_program(directory / "reframe", commands)
+    text = SESSION.format(program=str(directory / "reframe"), directory=str(directory), fails=fails)
+    return subprocess.Popen([sys.executable, "-c", text], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def ended(process):
+    """Return what a session printed, which is killed where it hangs."""
+    try:
+        return process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+
+
+#: More than a pipe holds (64 KiB, pipe(7)).
+MUCH = "seq 100000; exit 3"
+
+
+def test_a_view_that_fails_does_not_stop_reframe(tmp_path):
+    lines = ended(session(tmp_path, MUCH, fails=True)).splitlines()
+    assert lines == ["ended with 3", "some of ReFrame's output was not shown: KeyError: '1\\n'"]
+    log = (tmp_path / "reports" / "session.log").read_text()
+    assert log.count("Traceback") == 1
+    assert "\n99999\n100000\n" in log
+
+
+def test_a_log_that_cannot_be_written_does_not_stop_reframe(tmp_path):
+    # The file may have eight blocks of 512 bytes, or of 1024.
+    lines = ended(session(tmp_path, f"trap '' XFSZ; ulimit -f 8; {MUCH}")).splitlines()
+    assert (lines[0], lines[-1], len(lines) < 3000) == ("1", "ended with 3", True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_does_not_end_when_it_is_asked_to_is_killed(tmp_path, number):
+    process = session(tmp_path, "trap '' INT; echo ready; for each in $(seq 600); do sleep 0.1; done")
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    lines = ended(process).splitlines()
+    assert "run: ReFrame did not end within 0.5 s and was killed: look for jobs that still run or wait" in lines
+    assert f"ended with {-signal.SIGKILL}" in lines
+
+
+def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
+    case = {"name": "Code", "unique_name": "Code", "partition": "one", "environ": "builtin", "result": "fail"}
+    view = CaseView(is_terminal=False)
+    current = progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced", view)
+    (tmp_path / "announced").write_text(f'{{"name": "Co\n{json.dumps(case)}\n')
+    assert "FAILED: Code" in current.news()
+
+
+# Progress.
+
+
+def raw(name, variant, hashcode, seconds):
     """Return a case as the report has it."""
-    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only"}
-    expected = {"expected": seconds}
-    return {
-        **head,
-        "environ": "builtin",
-        "variant": variant,
-        "hashcode": hashcode,
-        "result": result,
-        "expected": expected,
-    }
+    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only", "result": "pass"}
+    return {**head, "environ": "builtin", "variant": variant, "hashcode": hashcode, "expected": {"expected": seconds}}
 
 
 KNOWN = [
@@ -59,12 +130,6 @@ def end(current, tmp_path):
     return announced
 
 
-def test_what_ended_is_counted(current, end):
-    assert current.line(30) == "0 of 3 done"
-    end(KNOWN[0], {**KNOWN[1], "result": "fail"})
-    assert current.line(30).startswith("2 of 3 done, 1 failed; ")
-
-
 def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete(current, end, tmp_path):
     (tmp_path / "log").write_bytes(b"a line\n\xff, and half")
     assert end(KNOWN[2]) == "a line\n"
@@ -74,17 +139,17 @@ def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete
     assert current.news().encode(errors="surrogateescape") == b"\xff, and half of another\n"
 
 
-def test_the_rest_is_foreseen_from_what_is_done(current, end, monkeypatch):
+def test_ended_cases_are_counted_and_the_time_left_is_foreseen(current, end, monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 100)
-    assert "left" not in current.line(30)
+    assert current.line(30) == "0 of 3 done"
     end(KNOWN[0])
     # A tenth is done in 100 s.
     assert current.line(30) == "1 of 3 done; about 15 min left"
-    end(KNOWN[1])
-    assert current.line(30) == "2 of 3 done; about 43 s left"
+    end({**KNOWN[1], "result": "fail"})
+    assert current.line(30) == "2 of 3 done, 1 failed; about 43 s left"
     end(KNOWN[2])
-    assert current.line(30) == "3 of 3 done"
+    assert current.line(30) == "3 of 3 done, 1 failed"
 
 
 def output_of(stage, job, text, age=0.0):
@@ -103,20 +168,8 @@ def test_the_job_that_printed_last_is_named_with_its_last_line(current, tmp_path
     assert current.line(30) == "0 of 3 done; Other_0: building"
     output_of(tmp_path, "Other_0", "")
     assert current.line(30) == "0 of 3 done; Other_0: no output yet"
-
-
-def test_a_sign_of_life_is_the_last_line_of_the_newest_output(tmp_path):
-    assert progress.sign_of_life(tmp_path, 30) == ("", "")
-    for name, age in (("Old_1", 60), ("New_2", 10), ("Newest_3", 0)):
-        output_of(tmp_path, name, f"first\nround 1 of {name}\n\n", age)
-    assert progress.sign_of_life(tmp_path, 30) == ("Newest_3", "round 1 of Newest_3")
-    output_of(tmp_path, "Newest_3", "", age=60)
-    assert progress.sign_of_life(tmp_path, 30) == ("New_2", "round 1 of New_2")
-    assert progress.sign_of_life(tmp_path, 5) == ("", "")
-
-
-def test_nothing_is_said_where_nothing_is_known(tmp_path):
-    assert progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM).line(30) == ""
+    output_of(tmp_path, "Other_0", "", age=60)
+    assert current.line(30) == "0 of 3 done"
 
 
 SHOWN = """

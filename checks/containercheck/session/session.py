@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import json
 import math
 import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.results import open_verdicts, selections
+from containercheck.history import spreads
+from containercheck.results import database, selections
 from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, save
 from containercheck.results.formatting import names, say
 from containercheck.session import estimate, reframe_process
 from containercheck.session.estimate import Choice
 from containercheck.session.progress import Verbatim, View
-from containercheck.session.reframe_process import Workplace
-from containercheck.session.relay import Relay
-from containercheck.session.settings import Settings
-from containercheck.session.spreads_file import KnownSpreads
+from containercheck.session.reframe_process import Relay, Workplace
 from containercheck.session.usage import UsageError
 
+#: Days of the database that are read: machines change.
+DAYS = 90
 #: Exception of the library where -S sets a variable that does not exist
 #: (checks/containercheck/application/requests.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
@@ -30,6 +33,91 @@ UNKNOWN_VARIABLE = "UnknownVariable"
 NAMED = 6
 #: Keys of the report's session_info for the arguments for ReFrame, for the compared things, and for problems.
 ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_problems"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a session.
+
+    :ivar minutes: time for the session; None where none is set.
+    :ivar node_hours: budget of all its jobs; None for no limit.
+    :ivar estimate: whether to print what it would take, and run nothing.
+    :ivar only_open: whether to continue the last session.
+    :ivar arguments: all other arguments, which are for ReFrame.
+    :ivar verbose: whether ReFrame's output is shown.
+    :ivar table: whether the session ends with the table of all metrics.
+    """
+
+    minutes: float | None
+    only_open: bool
+    arguments: tuple[str, ...]
+    node_hours: float | None = None
+    estimate: bool = False
+    verbose: bool = False
+    table: bool = False
+
+    @property
+    def _variables(self) -> list[tuple[str, str, str]]:
+        """Return check, variable and value of each -S; the check is empty for all checks."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("-S", "--setvar", action="append", default=[])
+        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
+        return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the seconds that the command line gives to checks, by class; under the empty name for all others."""
+        limits = {}
+        for check, variable, value in self._variables:
+            if variable == "seconds":
+                with contextlib.suppress(ValueError):  # ReFrame reports it
+                    limits[check] = float(value)
+        return limits
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the command line sets the number of rounds, so that the verdict does not."""
+        return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
+
+
+class KnownSpreads:
+    """The known spreads of one session, in a file.
+
+    :param arguments: arguments for ReFrame, which may set its database.
+    """
+
+    def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
+        """Read nothing yet."""
+        self._arguments, self._place = arguments, place
+        self._nights: spreads.Known | None = None
+
+    def options(self, report: Mapping[str, Any]) -> list[str]:
+        """Write the file anew, and return ReFrame's options that name it; none without known spreads.
+
+        :param report: the session's report so far; empty before its first pass.
+        """
+        if self._nights is None:
+            self._nights = self._read()
+        cases = [case for run in report.get("runs", ()) for case in run["testcases"]]
+        known = spreads.merged(spreads.kept(cases), spreads.merged(self._nights, spreads.from_variants(cases)))
+        if not known:
+            return []
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(known, indent=1))
+        return ["-S", f"known_spreads={self._path}"]
+
+    @property
+    def _path(self) -> Path:
+        return self._place.reports / "known-spreads.json"
+
+    def _read(self) -> spreads.Known:
+        """Return the spreads of the nights; nothing without nights, or if they cannot be read, which others report."""
+        try:
+            path = reframe_process.configuration(self._arguments, self._place).database
+            since = time.time() - 86400 * DAYS
+            return database.read(path, since, spreads.from_nights).made if path.exists() else {}
+        except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
+            return {}
 
 
 class Session:
@@ -111,7 +199,7 @@ class Session:
         self.cases = collect([self.report])
         if settings.minutes is None:
             # Only a time on the command line includes builds: the first session of a machine builds for many minutes.
-            self._deadline += open_verdicts.built(self.cases)
+            self._deadline += selections.built(self.cases)
         if status != 0 and not stopped and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
         # The cases that were not run then are not in the report, and so are not open: a later --open fails.
@@ -160,6 +248,16 @@ class Session:
         return collect([report]) if _selecting(before) == _selecting(self._settings.arguments) else []
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a signal ended it."""
+        return bool(self._relay.stopped_by)
+
+    @property
+    def log(self) -> Path:
+        """The log of ReFrame's output."""
+        return self._place.log
+
+    @property
     def lost(self) -> list[Case]:
         """Cases that were measured before, in the last session or in this one, and not now: ``selections.lost``."""
         return [*selections.lost(self._before, [*self.foreseen, *self.cases]), *self._missed.values()]
@@ -167,7 +265,7 @@ class Session:
     @property
     def is_done(self) -> bool:
         """Whether no verdict is open."""
-        return not open_verdicts.open_metrics(self.cases)
+        return not selections.open_metrics(self.cases)
 
     def go_on(self) -> None:
         """Run the cases that waited for the budget, then the open ones, while they close verdicts and there is time."""
@@ -209,13 +307,13 @@ class Session:
         if not cases or (minutes is None and self._settings.node_hours):
             return []
         if minutes is None:
-            minutes = open_verdicts.usual_session(cases) / 60
+            minutes = selections.usual_session(cases) / 60
             if not minutes or any(case.scheduler != "local" for case in cases):
                 return []
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
-        seconds = open_verdicts.first_seconds(cases, 60 * minutes)
-        takes = open_verdicts.takes(cases, seconds) / 60
+        seconds = selections.first_seconds(cases, 60 * minutes)
+        takes = selections.takes(cases, seconds) / 60
         # Bare cases, which compare nothing, get no seconds.
         shares = " to ".join(map(str, sorted({min(seconds.values()), max(seconds.values())}))) if seconds else ""
         each = f", {shares} s each" if shares else ""
@@ -249,9 +347,9 @@ class Session:
 
     def _close(self) -> bool:
         """Run as many open cases as fit into the time left, and return whether another such run makes sense."""
-        plan = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
+        plan = selections.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
         if not plan.cases:
-            if open_verdicts.needs(self.cases):
+            if selections.needs(self.cases):
                 say("the open cases need more time than is left")
             return False
         cases, options = self._affordable(plan.cases)
@@ -264,9 +362,9 @@ class Session:
             # They override seconds and rounds of the last session, whose arguments come first.
             values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in plan.seconds.items()]
             options += [word for pair in values for value in pair for word in ("-S", value)]
-        before = open_verdicts.open_metrics(self.cases)
+        before = selections.open_metrics(self.cases)
         missed = self._run_and_name_missed(cases, options)
-        closed = before - open_verdicts.open_metrics(self.cases)
+        closed = before - selections.open_metrics(self.cases)
         say(f"{len(closed)} of {len(before)} open verdict(s) closed")
         if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
             self._going_on = False

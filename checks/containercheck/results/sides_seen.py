@@ -16,7 +16,7 @@ from containercheck.results.formatting import size
 DIRECTORIES = ("/", "/tmp", "/dev/shm")
 #: Limits that are kept, in the words of /proc.
 LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processes", "Max address space", "Max cpu time")
-#: What is kept of a process's status; not its processors, as each rank has others, and any of them may be the first.
+#: Fields of a process's status that are kept; not its processors, as each rank has others.
 STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass", "THP_enabled")
 #: Interfaces that come and go with containers and virtual machines.
 PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
@@ -47,7 +47,7 @@ _FIELDS: Mapping[str, tuple[str, Sequence[str]]] = {
     "system": ("system", ()),
     "user": ("user", ()),
 }
-#: What is kept of a variable that may be a secret: that it is there.
+#: Stands for the value of a variable that may be a secret.
 SET = "set"
 #: Parts of the path of a library that are kept, from its end: its directory, often with a version, and its name.
 PARTS = 3

@@ -1,4 +1,4 @@
-"""What is open, what fits into the time that is left, and what is said of it."""
+"""Which verdicts are open, what fits into the time that is left, and the lines about both."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from containercheck.report import summary, table
-from containercheck.results import open_verdicts
+from containercheck.report import table
+from containercheck.results import selections
 from containercheck.results.cases import Case, collect, merged, save
 from containercheck.results.row import Row
 from hypothesis import given
@@ -49,7 +49,7 @@ BEYOND = row(needed=None)
 )
 def test_a_case_needs_the_rounds_that_its_open_metrics_lack(rows, least, most, metrics):
     opened = case("A", *rows)
-    assert open_verdicts.need_of(opened) == open_verdicts.Need(opened, least, math.ceil(most), metrics)
+    assert selections.need_of(opened) == selections.Need(opened, least, math.ceil(most), metrics)
 
 
 @pytest.mark.parametrize(
@@ -64,63 +64,51 @@ def test_a_case_needs_the_rounds_that_its_open_metrics_lack(rows, least, most, m
     ],
 )
 def test_nothing_is_needed_where_nothing_closes(rows, facts):
-    assert open_verdicts.need_of(replace(case("A", *rows), **facts)) is None
+    assert selections.need_of(replace(case("A", *rows), **facts)) is None
 
 
 def test_the_cheapest_go_first_and_as_many_as_fit():
     cases = [case("Long", row(needed=40)), case("Short", row(needed=13)), case("Middle", row(needed=16))]
-    plan = open_verdicts.plan(cases)
+    plan = selections.plan(cases)
     assert chosen(plan) == ["Short", "Middle", "Long"]
     # What is forecast are all rounds, and so is its margin; but no more than 40, where it is on what is missing.
     assert plan.seconds == {"Short": 25, "Middle": 44, "Long": 182}
     assert (plan.takes, plan.metrics) == (30 + 25 + 44 + 182, 3)
-    assert chosen(open_verdicts.plan(cases, left=100)) == ["Short", "Middle"]
-    assert chosen(open_verdicts.plan(cases, left=40)) == ["Short"]
-    assert chosen(open_verdicts.plan(cases, left=14)) == []
-    assert chosen(open_verdicts.plan([])) == []
+    assert chosen(selections.plan(cases, left=100)) == ["Short", "Middle"]
+    assert chosen(selections.plan(cases, left=40)) == ["Short"]
+    assert chosen(selections.plan(cases, left=14)) == []
+    assert chosen(selections.plan([])) == []
     # Cases without a forecast come last.
-    assert chosen(open_verdicts.plan([case("Vague", row(rounds=9)), case("Known", row(needed=20))], left=60)) == [
-        "Known"
-    ]
+    assert chosen(selections.plan([case("Vague", row(rounds=9)), case("Known", row(needed=20))], left=60)) == ["Known"]
 
 
 def test_cases_share_the_time_where_each_can_close_one_of_its_metrics():
     rich = case("Rich", *(row(needed=14, metric=str(n)) for n in range(4)), row(needed=40, metric="slow"))
-    plan = open_verdicts.plan([case("Short", row(needed=13)), rich], left=61.5)
+    plan = selections.plan([case("Short", row(needed=13)), rich], left=61.5)
     # Both get their least, 5 s and 10 s, and half of the rest.
     assert (chosen(plan), plan.seconds, plan.takes) == (["Short", "Rich"], {"Short": 18, "Rich": 23}, 61)
-    assert chosen(open_verdicts.plan([case("Short", row(needed=13)), rich], left=34)) == ["Short"]
-
-
-def test_the_seconds_of_a_class_are_those_of_its_slowest_case():
-    cases = [case("A", row(needed=14)), case("A", row(needed=22), variant="integrated")]
-    plan = open_verdicts.plan(cases)
-    assert (plan.seconds, plan.takes) == ({"A": 83}, 186)
-    assert [case.variant for case in open_verdicts.plan(cases, left=100).cases] == ["generic"]
+    assert chosen(selections.plan([case("Short", row(needed=13)), rich], left=34)) == ["Short"]
 
 
 def test_what_looks_too_slow_goes_first():
     cases = [case("Short", row(needed=13)), case("Slow", row(needed=16, open_kind="slower"))]
-    assert chosen(open_verdicts.plan(cases, left=44)) == ["Slow"]
-    # Where there is time for both, both go on.
-    assert len(open_verdicts.plan(cases).cases) == 2
+    assert chosen(selections.plan(cases, left=44)) == ["Slow"]
+    # Where there is time for both, both go on; the person may limit the seconds.
+    plan = selections.plan(cases, limits={"": 4.0, "Slow": 30.0})
+    assert plan.seconds == {"Short": 4, "Slow": 30}
 
 
 def test_a_session_has_a_usual_length():
     def made(count, expected):
         return [case(f"A{n}", expected={"expected": expected}) for n in range(count)]
 
-    assert open_verdicts.usual_session(made(20, 100)) == open_verdicts.USUAL
-    assert open_verdicts.usual_session(made(3, 70)) == 210
+    assert selections.usual_session(made(20, 100)) == selections.USUAL
+    assert selections.usual_session(made(3, 70)) == 210
     # Not even a first pass of all of them would fit, or nobody knows what they take.
-    assert open_verdicts.usual_session(made(200, 100)) == 0
-    assert open_verdicts.usual_session([case("A")]) == 0
-
-
-def test_the_person_may_limit_the_seconds():
-    cases = [case("A", row(needed=22)), case("B", row(needed=22))]
-    assert open_verdicts.plan(cases, limits={"": 20.0, "B": 30.0}).seconds == {"A": 20, "B": 30}
-    assert open_verdicts.plan(cases[:1], left=61.5, limits={"": 20.0}).seconds == {"A": 20}
+    assert selections.usual_session(made(200, 100)) == 0
+    assert selections.usual_session([case("A")]) == 0
+    # The time of builds, beyond the usual start, is not part of it.
+    assert selections.built([case("A", building=300.0), case("B", building=60.0), case("C", building=5.0)]) == 340
 
 
 NEEDS = st.lists(st.tuples(st.sampled_from("ABC"), st.integers(13, 40), st.floats(0.01, 100)), max_size=8)
@@ -129,20 +117,10 @@ NEEDS = st.lists(st.tuples(st.sampled_from("ABC"), st.integers(13, 40), st.float
 @given(NEEDS, st.floats(0, 2000))
 def test_no_run_takes_more_than_is_left(facts, left):
     cases = [case(name, row(needed=needed, each=each), variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
-    plan = open_verdicts.plan(cases, left)
+    plan = selections.plan(cases, left)
     assert plan.takes <= left
-    if facts and min((needed - 12) * each for _, needed, each in facts) + open_verdicts.START + 1 <= left:
+    if facts and min((needed - 12) * each for _, needed, each in facts) + selections.START + 1 <= left:
         assert plan.cases
-
-
-def test_the_first_run_takes_its_part_of_the_session():
-    cases = [case(name, variant=variant) for name in "ABCD" for variant in ("bare", "generic", "integrated")]
-    assert open_verdicts.first_seconds(cases, 900) == dict.fromkeys("ABCD", 60)
-    seconds = open_verdicts.first_seconds(cases, 600)
-    assert seconds == dict.fromkeys("ABCD", 35)
-    assert open_verdicts.takes(cases, seconds) == 400
-    assert open_verdicts.first_seconds(cases, 60) == dict.fromkeys("ABCD", 10)
-    assert open_verdicts.first_seconds([], 60) == {}
 
 
 def known(name, closing, each=2.0, variant="generic", most=60.0):
@@ -155,45 +133,33 @@ def test_each_check_gets_the_rounds_that_its_known_spread_needs():
     cases = [known("Quiet", [2]), known("Usual", [2, 6]), known("Half", [3, 40]), known("Noisy", [40, 40])]
     # 1.3 times the rounds, and one more that would not end in time; a round is two runs of two seconds.
     wanted = {"Quiet": 15, "Usual": 36, "Half": 20, "Noisy": 20}
-    assert open_verdicts.first_seconds(cases, 1800) == wanted
-    assert open_verdicts.usual_session(cases) == 300
+    assert selections.first_seconds(cases, 1800) == wanted
+    assert selections.usual_session(cases) == 300
     # No more than a job has, and no less than a first pass gives; nobody knows of the last one.
     cases = [known("Long", [12], each=10.0, most=60), known("Short", [2], each=0.1), case("New")]
-    assert open_verdicts.first_seconds(cases, 1800) == {"Long": 60, "Short": 10, "New": 60}
+    assert selections.first_seconds(cases, 1800) == {"Long": 60, "Short": 10, "New": 60}
     # Of a class the case that needs most.
     cases = [known("A", [2]), known("A", [6], variant="integrated")]
-    assert open_verdicts.first_seconds(cases, 1800) == {"A": 36}
-
-
-def test_where_time_is_short_the_cheapest_have_what_they_need():
-    cases = [known("Dear", [30]), known("Cheap", [2]), known("Middle", [5])]
-    assert open_verdicts.first_seconds(cases, 1800) == {"Dear": 60, "Cheap": 15, "Middle": 30}
-    # 80 s in all, of which the starts take 30; two rounds each, and what is left to the cheapest first.
-    assert open_verdicts.first_seconds(cases, 120) == {"Cheap": 15, "Middle": 17, "Dear": 17}
-    assert open_verdicts.first_seconds(cases, 30) == dict.fromkeys(["Cheap", "Middle", "Dear"], 12)
+    assert selections.first_seconds(cases, 1800) == {"A": 36}
 
 
 def test_no_case_gets_less_than_two_rounds_in_a_first_run():
     """One round has no spread, and so its metrics no bound: a session on two cores left five cases like that."""
     cases = [known("Slow", [4], each=9.0), known("Quick", [2], each=0.5), known("Noisy", [40], each=1.0)]
-    seconds = open_verdicts.first_seconds(cases, 150)
+    seconds = selections.first_seconds(cases, 150)
     assert seconds["Slow"] >= 2 * 2 * 9.0
-    assert open_verdicts.takes(cases, open_verdicts.first_seconds(cases, 0)) == 30 + 54 + 10 + 10
+    assert selections.takes(cases, selections.first_seconds(cases, 0)) == 30 + 54 + 10 + 10
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABC"), st.integers(2, 40), st.floats(0.01, 100)), max_size=8))
 def test_the_first_run_takes_no_more_than_its_part_unless_that_is_too_little_for_any(facts):
     cases = [known(name, [needed], each, variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
     for session in (60.0, 300.0, 1800.0):
-        takes = open_verdicts.takes(cases, open_verdicts.first_seconds(cases, session))
+        takes = selections.takes(cases, selections.first_seconds(cases, session))
         # Seconds are whole.
-        shortest = open_verdicts.takes(cases, open_verdicts.first_seconds(cases, 0))
-        most = max(open_verdicts.FIRST_PART * session, shortest)
+        shortest = selections.takes(cases, selections.first_seconds(cases, 0))
+        most = max(selections.FIRST_PART * session, shortest)
         assert takes <= most + 0.5 * len(cases)
-
-
-def test_the_time_of_builds_is_that_beyond_the_usual_start():
-    assert open_verdicts.built([case("A", building=300.0), case("B", building=60.0), case("C", building=5.0)]) == 340
 
 
 CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, metric="other"), row("pass", spread=99.0))
@@ -203,11 +169,9 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
 @pytest.mark.parametrize(
     ("cases", "text"),
     [
-        ([case("A")], None),
         ([case("A", row("pass"))], "pairs here spread by 4 % (A); the only verdict is closed"),
         # Where processors are emulated there is nothing to close.
         ([case("A", row("emulated"))], None),
-        ([CLOSE], "pairs here spread by 9 % (GROMACS); all 3 verdicts closed"),
         (
             [CLOSE, WIDE],
             "pairs here spread by 9 % (GROMACS) to 40 % (PingPong); 2 of 5 verdicts are open, 2 more minutes would "
@@ -216,11 +180,6 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
         (
             [case("A", row(needed=13, overhead_unit="s", spread=0.1))],
             "the only verdict is open, 1 more minute would close it: containercheck run --minutes 1 --open",
-        ),
-        (
-            [case("A", row(needed=13), row(needed=13, metric="other"))],
-            "pairs here spread by 4 % (A); 2 of 2 verdicts are open, 1 more minute would close them: "
-            "containercheck run --minutes 1 --open",
         ),
         (
             [case("A", row("pass"), row(metric="other"))],
@@ -238,15 +197,15 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
     ],
 )
 def test_the_last_line_says_how_far_the_verdicts_are(cases, text):
-    assert summary.last_line(cases) == ([] if text is None else [text])
+    assert table.last_line(cases) == ([] if text is None else [text])
 
 
 @given(NEEDS)
 def test_the_minutes_that_are_named_are_enough_for_what_they_promise(facts):
     cases = [case(name, row(needed=needed, each=each), variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
-    for line in summary.last_line(cases):
+    for line in table.last_line(cases):
         minutes = int(line.rpartition("--minutes ")[2].split()[0])
-        assert len(open_verdicts.plan(cases, 60 * minutes).cases) == len(cases)
+        assert len(selections.plan(cases, 60 * minutes).cases) == len(cases)
 
 
 REPLACED = "{} of {} rounds disturbed by {} and replaced"
@@ -254,24 +213,21 @@ REPLACED = "{} of {} rounds disturbed by {} and replaced"
 
 def test_notes_are_lines_and_their_rounds_add_up():
     first = case("PingPong", notes=(REPLACED.format(3, 12, "stress-ng (pid 4711)"),))
-    assert summary.notes([first]) == ["PingPong generic: 3 of 12 rounds disturbed by stress-ng (pid 4711) and replaced"]
+    assert table.notes([first]) == ["PingPong generic: 3 of 12 rounds disturbed by stress-ng (pid 4711) and replaced"]
     later = case("PingPong", notes=(REPLACED.format(1, 4, "cc1 (pid 5), stress-ng (pid 4711)"),), earlier=(first,))
-    assert summary.notes([later]) == [
+    assert table.notes([later]) == [
         "PingPong generic: 4 of 16 rounds disturbed by stress-ng (pid 4711), cc1 (pid 5) and replaced"
     ]
     busy = "the machine is busy: a (pid 1), b (pid 2), c (pid 3), d (pid 4). Rounds were counted"
     ended = "the job was ended (SIGTERM) before its last round: judged by the 7 that are complete"
-    assert summary.notes([case("A", notes=(busy, ended))]) == [
+    assert table.notes([case("A", notes=(busy, ended))]) == [
         "A generic: the machine is busy: a (pid 1), b (pid 2), c (pid 3) (and 1 more). Rounds were counted",
         f"A generic: {ended}",
     ]
-
-
-def test_many_cases_share_a_line():
-    cases = [case(name, notes=(REPLACED.format(1, 10, "stress-ng (pid 4711)"), "ended")) for name in "ABCD"]
-    assert summary.notes(cases) == [
-        "4 cases (A generic, B generic and 2 more): 4 of 40 rounds disturbed by stress-ng (pid 4711) and replaced",
-        "4 cases (A generic, B generic and 2 more): ended",
+    # Many cases share a line.
+    cases = [case(name, notes=(REPLACED.format(1, 10, "stress-ng (pid 4711)"),)) for name in "ABCD"]
+    assert table.notes(cases) == [
+        "4 cases (A generic, B generic and 2 more): 4 of 40 rounds disturbed by stress-ng (pid 4711) and replaced"
     ]
 
 

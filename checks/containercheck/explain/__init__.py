@@ -1,1 +1,0 @@
-"""Explain jobs by job/explain, make remedies into sides, and compare hosts, runtimes, images and nights."""

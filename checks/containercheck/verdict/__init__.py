@@ -1,1 +1,0 @@
-"""Turn a job's record into verdicts and the rows of its results."""

@@ -1,0 +1,348 @@
+"""The text that a session ends with, its exit status, and the same cases as JUnit."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import made
+import pytest
+from containercheck.command import run
+from containercheck.job.stats import boundaries
+from containercheck.report import junit, table
+from containercheck.results import selections
+from containercheck.results.cases import collect
+from containercheck.results.row import Row
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROW = {"metric": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}
+COMPARED = {
+    **ROW,
+    "subject": 0.9,
+    "subject_label": "generic",
+    "overhead": 10.0,
+    "interval": 1.5,
+    "overhead_unit": "%",
+    "accepted": [None, 20.0],
+    "verdict": "pass",
+    "expected": True,
+}
+SLOW = {"result": "fail", "fail_phase": "performance", "fail_reason": "HPL is 75 % ± 4 % worse than bare"}
+#: A session with each kind of line.
+SESSION = (
+    made.case("HPCC", "bare", 1, [made.alone("HPL", 34.0)]),
+    made.case(
+        "HPCC",
+        "integrated",
+        1,
+        [
+            made.row("HPL", 88.0, 75.0, verdict="fail", rounds=3, low=71.0, high=79.0),
+            made.row("FFT", 12.0, 0.5, rounds=2, low=-1.0, high=2.0),
+        ],
+        measured=[{"baseline": {"HPL": value, "FFT": 12.0}, "subject": {"HPL": 22.0}} for value in (87.0, 88.0, 90.0)],
+        **SLOW,
+    ),
+    made.case(
+        "HPCC",
+        "generic",
+        1,
+        [
+            made.opened("noisy", "HPL", bare=88.0, overhead=1.7, low=None, high=12.0, rounds=6),
+            made.row("FFT", 12.0, 0.5, rounds=2, low=-1.0, high=2.0),
+            made.opened("slower", "STREAM", bare=50.0, overhead=41.26, low=None, high=None, rounds=2, above=2),
+        ],
+    ),
+    made.case("LAMMPS", "generic", 1, [made.opened("faster", overhead=-87.0, low=None, high=-80.0, rounds=3)]),
+    made.case(
+        "WordCount", "generic", 1, [made.row("seconds", 1.6, 1.0, rounds=7, contradicted=True, low=-3.0, high=4.0)]
+    ),
+)
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "session.txt"
+
+
+def read(*runs):
+    """Return the cases of these runs of ReFrame, each a list of test cases."""
+    return collect([{"runs": [{"testcases": list(run)} for run in runs]}])
+
+
+def case(*rows, **facts):
+    (found,) = read([made.case(rows=rows, **facts)])
+    return found
+
+
+def lines_of(*rows, variant="generic"):
+    """Return the lines of the table for a case, whose rows are as given."""
+    raw = made.case(variant=variant)
+    return table.lines(read([{**raw, "results": list(rows)}]))
+
+
+def test_what_people_read_of_a_session():
+    printed = "\n".join(table.lines(read(SESSION))) + "\n"
+    if not GOLDEN.exists():
+        GOLDEN.write_text(printed)
+        pytest.fail(f"{GOLDEN} was not there: look at it, and keep it")
+    assert printed == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize(
+    ("facts", "end"),
+    [
+        ({}, "+10 ± 1.5 %  pass (expected overhead)"),
+        (
+            {"expected": False, "difference": "not the same build: 2 against 1"},
+            "pass (not the same build: 2 against 1)",
+        ),
+        ({"expected": False, "answers_compared": False}, "pass (answers not compared)"),
+        ({"verdict": "emulated", "emulated": True}, "+10 ± 1.5 %  emulated: overheads are reported, not judged"),
+        # As an earlier version stored it.
+        ({"expected": False, "verdict": "inconclusive"}, "+10 ± 1.5 %  open"),
+    ],
+)
+def test_the_verdict_has_remarks(facts, end):
+    assert lines_of({**COMPARED, **facts})[1].endswith(end)
+
+
+def test_sides_other_than_bare_and_the_variant_are_named():
+    old = {**COMPARED, "baseline_label": "apptainer 1.3", "subject_label": "apptainer 1.4"}
+    heading, first, second, *_ = lines_of(old, COMPARED)
+    assert heading.split()[4:6] == ["baseline", "subject"]
+    assert "1 x (apptainer 1.3)  0.9 x (apptainer 1.4)" in first
+    assert "1 x (bare)           0.9 x (generic)" in second
+
+
+def test_axes_that_differ_and_several_partitions_are_named():
+    cases = [made.case(axes=f" %size={size} %kind=a", rows=[made.row()]) for size in (1, 2)]
+    skipped = made.case(axes=" %size=3 %kind=b", result="skip", skip_reason="full")
+    lines = table.lines(read([*cases, skipped]))
+    assert [line.split()[:3] for line in lines[1:3]] == [["Code", "size=1", "generic"], ["Code", "size=2", "generic"]]
+    cases[1]["partition"] = "other"
+    heading, _, second, *_ = table.lines(read(cases))
+    assert (heading.split()[:2], second.split()[:3]) == (["application", "partition"], ["Code", "size=2", "other"])
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({"overhead": -0.0, "interval": 0.0}, "+0 ± 0 %"),
+        ({"overhead": -234.0, "interval": 470.0}, "-230 ±>100 %"),
+        ({"overhead": 0.00123, "interval": 1234.0, "overhead_unit": "s"}, "+0.0012 ± 1200 s"),
+        ({"interval": None}, "+10 ± ? %"),
+        ({"interval": math.inf, "low": 3.21, "high": math.inf}, "+10 (at least +3.2) %"),
+        ({"interval": None, "low": None, "high": 14.0}, "+10 (at most +14) %"),
+        ({"overhead": -3.3, "interval": 22.0, "low": -45.0, "high": -1.0}, "-3.3 (-45 to -1) %"),
+        ({"overhead": None, "interval": math.nan}, "? ± ? %"),
+    ],
+)
+def test_overheads_are_short_and_clear(facts, text):
+    assert table.overhead(Row.from_json({**COMPARED, **facts})) == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({}, ""),
+        ({"baseline_spread": 0.01, "subject_spread": 0.018}, "1, 2 %"),
+        ({"baseline_spread": 0.01, "subject_spread": 0.018, "unit": "s", "overhead_unit": "s"}, "0.01, 0.018 s"),
+        ({"baseline_spread": 0.01, "baseline": 0.0}, "0.01 x"),
+    ],
+)
+def test_the_spread_of_each_side_is_in_percent_where_the_overhead_is(facts, text):
+    assert table.spreads(Row.from_json({**COMPARED, **facts})) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12), st.sampled_from([2, 4]))
+def test_numbers_have_no_exponent_and_are_right_to_their_digits(value, digits):
+    text = table.number(value, digits)
+    assert "e" not in text
+    assert text != "-0"
+    assert float(text) == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "tally"),
+    [
+        ("", ""),
+        ("p", "pass"),
+        ("oo", "all 2 open"),
+        ("p" * 13 + "o", "13 of 14 pass, 1 open"),
+        ("fpo", "1 of 3 fail, 1 pass, 1 open"),
+        ("e", ""),
+    ],
+)
+def test_a_case_is_summed_up_by_its_metrics(words, tally):
+    verdicts = {"p": "pass", "f": "fail", "o": "inconclusive", "e": "emulated"}
+    rows = [made.row(str(number), verdict=verdicts[letter]) for number, letter in enumerate(words)]
+    assert selections.tally(case(*rows)) == tally
+
+
+def test_metrics_that_are_too_slow_share_a_line():
+    metrics = {"HPL": 32.7, "DGEMM": 52.8, "FFT": 30.6}
+    rows = [made.opened("slower", name, overhead=more, above=2, rounds=2) for name, more in metrics.items()]
+    rows.insert(1, made.opened("slower", "Latency", overhead=193.0, above=3, rounds=4, accepted=[None, 5.0]))
+    assert table.questions([case(*rows)]) == [
+        "TOO SLOW, not yet certain: Code generic, 1 node(s): HPL +33 %, DGEMM +53 %, FFT +31 %, above 10 % in 2 of 2 "
+        "rounds; Latency +190 %, above 5 % in 3 of 4 rounds"
+    ]
+
+
+def test_a_bare_run_by_itself_is_compared_with_bare_in_the_rounds():
+    def remark(alone, *values, **facts):
+        bare = made.case("Code", "bare", 1, [made.alone("rate", alone)])
+        rounds = [{"baseline": {"rate": value}, "subject": {"rate": 1.0}} for value in values]
+        container = made.case("Code", "generic", facts.pop("nodes", 1), [made.row()], measured=rounds, **facts)
+        found = read([bare, container])
+        return table.in_rounds(found[0], found[0].rows[0], found)
+
+    assert remark(34.0, 87.0, 88.0, 90.0) == "one run by itself; 88 ns/day in the containers' rounds"
+    assert remark(88.0, 87.0, 88.0, 90.0) == remark(88.0) == ""
+    assert remark(34.0, 88.0, nodes=2) == remark(34.0, 88.0, partition="other") == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("slower", 2), ("faster", 2), ("close", 0), ("noisy", 0), (None, 0), ("failed", 1)]
+)
+def test_the_exit_status_shows_what_is_not_certain(kind, status, capsys):
+    slow = made.opened("slower", "other")
+    rows = {None: [made.row()], "failed": [made.row(verdict="fail"), slow]}.get(kind) or [made.opened(kind)]
+    facts = SLOW if kind == "failed" else {}
+    assert run.conclude_with_metrics([case(*rows, **facts)], []) == status
+    asked = "run: not certain yet, but it is too slow or too fast: Code generic, 1 node(s)\n"
+    assert (asked in capsys.readouterr().out) == (status == 2)
+    # Other problems count more.
+    assert run.conclude_with_metrics([case(*rows, **facts)], ["stopped by SIGTERM"]) == 1
+
+
+# What failed, and what did not run.
+
+
+def test_skips_are_grouped_by_reason_and_do_not_count_as_run():
+    skips = [made.case(nodes=nodes, result="skip", skip_reason="no software", provenance={}) for nodes in (1, 2, 4, 8)]
+    cases = read([*skips, made.case(nodes=16, result="skip", skip_reason="no image", provenance={})])
+    assert selections.ran(cases) == []
+    assert table.lines(cases) == ["skipped: Code (4 case(s)): no software", "skipped: Code (1 case(s)): no image"]
+
+
+@pytest.mark.parametrize("phase", ["performance", "sanity"])
+@pytest.mark.parametrize("later", ["pass", "skip", "abort", "fail_deps"])
+def test_a_failure_is_final(phase, later):
+    failed = made.case(rows=[made.row()], result="fail", fail_phase=phase, fail_reason="rate is worse\n")
+    other = made.case("Other", rows=[made.row()])
+    cases = read([failed, other], [made.case(rows=[made.row()], result=later)])
+    lines = table.lines(cases)
+    assert selections.problems(cases) == ["1 of 2 checks failed: see above"]
+    passed_later = ", and passed later" if later == "pass" else ""
+    assert f"FAILED{passed_later}: Code generic, 1 node(s): rate is worse" in lines
+    assert sum(line.startswith("Code") for line in lines) == 1
+
+
+KNOWN = {"image": "/images/hpl.sif", "image_sha256": "ab" * 32, "image_bytes": 90 << 20}
+PAIR = {name: {"image": f"/images/{name}.sif", "image_sha256": name * 4} for name in ("old", "new")}
+
+
+def test_each_image_is_named_once_with_its_digest_and_a_failure_with_the_command_that_repeats_it():
+    failed = {"result": "fail", "reproducer": "/stage/one two/reproduce.sh", "fail_reason": "slow"}
+    compared = {"side": {"baseline": "bare", "old": "old", "new": "new"}}
+    cases = [
+        made.case("HPL", "bare", provenance={}),
+        made.case("HPL", "integrated", provenance=KNOWN),
+        made.case("HPL", "generic", provenance=KNOWN, **failed),
+        made.case("GROMACS", "generic", provenance={"images": PAIR}, compared=compared, **failed),
+        made.case("IMB", "bare", provenance={}, **failed),
+        made.case("IMB", "generic", provenance={"image": "/images/imb", "image_content_bytes": 278 << 20}),
+        *(made.case(name, provenance=KNOWN) for name in ("OpenFOAM", "PingPong")),
+    ]
+    lines = table.lines(read(cases))
+    assert [line for line in lines if line.startswith(("image", "to repeat"))] == [
+        f"image: /images/hpl.sif, sha256 {'ab' * 32}, 90 MiB: HPL integrated, HPL generic, OpenFOAM generic and 1 more",
+        "image: /images/old.sif, sha256 oldoldoldold: GROMACS generic (old)",
+        "image: /images/new.sif, sha256 newnewnewnew: GROMACS generic (new)",
+        "image: /images/imb, no digest: it is a directory, with 278 MiB of files: IMB generic",
+        "to repeat HPL generic: bash '/stage/one two/reproduce.sh' subject",
+        "to repeat GROMACS generic: bash '/stage/one two/reproduce.sh' new",
+        "to repeat IMB bare: bash '/stage/one two/reproduce.sh' baseline",
+    ]
+
+
+# The command.
+
+
+def print_report(path):
+    return subprocess.run([sys.executable, "-m", "containercheck", "report", path], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("content", [None, "no json", '{"runs": []}', '{"runs": [{}]}'])
+def test_a_session_without_results_is_an_error(tmp_path, content):
+    path = tmp_path / "report.json"
+    if content is not None:
+        path.write_text(content)
+    result = print_report(path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("report: error: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_reports_are_printed_with_their_status(tmp_path):
+    path = tmp_path / "report.json"
+    for case_, status in ((made.case(rows=[made.row()], **SLOW), 1), (made.case(rows=[made.row()]), 0)):
+        path.write_text(json.dumps({"runs": [{"testcases": [case_]}]}))
+        result = print_report(path)
+        assert (result.returncode, "1 of 1 checks failed: see above" in result.stderr) == (status, status == 1)
+        assert result.stdout.startswith("\napplication  variant  nodes  metric  bare  ")
+
+
+def test_the_report_counts_on_the_limits_of_the_verdict():
+    first = next(n for n in range(1, 40) if boundaries.averages(n) >= boundaries.rank_boundary("pass", n))
+    assert first == selections.FEWEST
+
+
+# JUnit.
+
+
+def written(tmp_path, cases, alarms=(), problems=()):
+    junit.write(tmp_path / "junit.xml", cases, alarms, problems)
+    assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
+    return ElementTree.parse(tmp_path / "junit.xml").getroot()
+
+
+def test_each_result_has_its_kind_in_junit(tmp_path):
+    error = {"fail_phase": "sanity", "fail_info": {"exc_type": "NotMeasured"}, "fail_reason": "the job ended early"}
+    cases = [
+        made.case(variant="bare", rows=[made.alone()], nodes=2, axes=" %size=1", job_seconds=12.5),
+        made.case(variant="integrated", rows=[made.row("a", verdict="fail"), made.row("b")], **SLOW),
+        made.case("Code", "generic", 1, result="fail", **error),
+        made.case("Code", "other", 1, result="skip", skip_reason="no image"),
+        made.case("Code", "open", 1, rows=[made.row(), made.opened("noisy", "HPL")]),
+    ]
+    (suite,) = written(tmp_path, read(cases))
+    assert {name: suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
+        "name": "Code",
+        "tests": "5",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "1",
+    }
+    bare, integrated, generic, other, open_case = suite
+    assert (bare.get("classname"), bare.get("name")) == ("Code", "bare 2 node(s) size=1 @cluster:compute+builtin")
+    assert (bare.get("time"), list(bare)) == ("12.500", [])
+    assert integrated.find("failure").text == SLOW["fail_reason"]
+    assert integrated.find("system-out").text == "1 of 2 fail, 1 pass"
+    assert generic.find("error").text == "the job ended early"
+    assert other.find("skipped").get("message") == "no image"
+    assert open_case.find("system-out").text.startswith("1 of 2 pass, 1 open\nHPL: at most 12 % worse; a minute")
+
+
+def test_alarms_and_problems_are_in_junit_though_no_check_failed(tmp_path):
+    history, session = written(tmp_path, [], ["the machine changed"], ["stopped by SIGTERM"])
+    assert (history.get("name"), history.get("failures")) == ("history", "1")
+    assert (session.get("name"), session.get("errors")) == ("session", "1")
+
+
+def test_characters_that_xml_cannot_hold_do_not_break_it(tmp_path):
+    failed = made.case(result="fail", fail_phase="sanity", fail_reason="a \x1b[31mred\x00 <&> line")
+    (suite,) = written(tmp_path, read([failed]))
+    assert suite[0].find("failure").get("message") == "a ?[31mred? <&> line"
