@@ -181,7 +181,7 @@ class ApplicationFacts(rfm.RegressionTest):
     full = variable(typ.Bool, value=False)
     #: Most changes to a container that are tried where it failed, to prove its cause.
     remedies = variable(int, value=MOST)
-    #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
+    #: ReFrame's report of an earlier session, whose rounds of the same case count (``containercheck run --resume``).
     earlier = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and metric.
     known_spreads = variable(str, value="")

@@ -21,7 +21,7 @@ from containercheck.site.extras import Software
 from containercheck.site.sites import Site
 
 #: Options that generate the cases of the full axes, for messages.
-REQUEST = "-S full=yes, or --mode=full with config/common.py"
+REQUEST = "--full, or -S full=yes with reframe"
 
 _left_out: list[Any] = []
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import COMMANDS, OWN_FAULT, parsed
+from containercheck.command.parsers import COMMANDS, OWN_FAULT, WRONG_USAGE, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, expected, nights
@@ -318,7 +318,7 @@ def asked(argv: Sequence[str]) -> NightSettings:
     """
     options, rest, _ = parsed("nightly", argv)
     return NightSettings(
-        options.minutes, options.node_hours, options.timeout, options.changed, tuple(rest), options.verbose
+        options.minutes, options.node_hours, options.timeout, options.acknowledge, tuple(rest), options.verbose
     )
 
 
@@ -330,7 +330,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         place, stage = preconditions.require(wanted.arguments, place)
     except UsageError as error:
         say(f"error: {error}")
-        return TROUBLE
+        return WRONG_USAGE
     place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
     try:
         with claims.held([stage, place.reports]), reframe_process.Relay() as relay:

@@ -41,7 +41,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "help": "use at most N node-hours: run the cheapest first (a night: the most important), and name the others",
     },
-    "--open": {
+    "--resume": {
         "dest": "only_open",
         "action": "store_true",
         "help": "run only the open cases of the last session, with its arguments; its rounds count",
@@ -54,11 +54,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "measure this machine, also where it has a scheduler and no site file says which nodes to measure",
     },
+    "--full": {"action": "store_true", "help": "run the full axes too: published sizes and longer axes"},
     "--timeout": {"type": positive, "metavar": "M", "help": "stop after M minutes, and keep what was measured"},
-    "--changed": {
+    "--acknowledge": {
         "default": "",
         "metavar": "TEXT",
-        "help": "describe a change on purpose: earlier nights are not compared with this one and later ones",
+        "help": "name a change on purpose: earlier nights are not compared with this one and later ones",
     },
     "--built-by-each": {
         "action": "store_true",
@@ -120,6 +121,8 @@ SHORT = {"--name": "-n", "--filter-expr": "-E"}
 REFRAMES = ("--name", "--filter-expr", "--verbose", "--system")
 #: What --here means to ReFrame: its own system, which every machine is.
 HERE = "--system=generic"
+#: What --full means to ReFrame.
+FULL = ("-S", "full=yes")
 #: Action of ReFrame with which it is asked for its configuration; a second action on the command line is an error.
 ASKED = "--show-config"
 #: Options that ReFrame does not know.

@@ -35,10 +35,10 @@ def test_no_command_runs_anything_where_a_variable_does_not_exist(place, capsys,
 
 
 def test_the_last_session_is_kept_where_a_variable_does_not_exist(place):
-    """So that --open can go on with it; which looks at its own too."""
+    """So that --resume can go on with it; which looks at its own too."""
     kept = json.dumps({"session_info": {"ci_run_arguments": ["-n", "Planted"]}, "runs": [{"testcases": []}]})
     place.report.parent.mkdir()
     place.report.write_text(kept)
     assert run.session(["-n", "Planted", "-S", "Planted.second=10"], place) == 64
-    assert run.session(["--open", "-S", "Planted.second=10"], place) == 64
+    assert run.session(["--resume", "-S", "Planted.second=10"], place) == 64
     assert place.report.read_text() == kept

@@ -42,9 +42,9 @@ def test_options_of_a_mode_count_too(monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (CommandLine(), "2 more cases belong to the full axes: -S full=yes, or --mode=full"),
-        (CommandLine(names=("^HPL",)), "2 more cases belong to the full axes and match the selection: -S"),
-        (CommandLine(names=("size=8000",)), "1 more case belongs to the full axes and matches the selection: -S"),
+        (CommandLine(), "2 more cases belong to the full axes: --full, or -S full=yes with reframe"),
+        (CommandLine(names=("^HPL",)), "2 more cases belong to the full axes and match the selection: --full"),
+        (CommandLine(names=("size=8000",)), "1 more case belongs to the full axes and matches the selection: --full"),
         (CommandLine(names=("/00001f40",)), "1 more case belongs"),
         (CommandLine(excluded_names=("size=8000",)), "1 more case belongs"),
         (CommandLine(tags=("full",)), "2 more cases"),
@@ -79,8 +79,8 @@ def test_cases_that_only_the_full_axes_have_are_not_missed_silently(session, sel
 def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
     (tmp_path / "config.py").write_text("site_configuration = {}\n")
     place = reframe_process.Workplace(tmp_path, checks=str(STARTUP), config=tmp_path / "config.py")
-    assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 1
-    said = "no check was run, but 3 more cases belong to the full axes and match the selection: -S full=yes"
+    assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 2
+    said = "no check was run, but 3 more cases belong to the full axes and match the selection: --full, or -S full=yes"
     assert said in capsys.readouterr().out
 
 

@@ -59,7 +59,7 @@ def test_a_regression_in_the_fourth_night_is_run_again_and_is_an_alarm_with_its_
     assert status == 1, output
     assert output.count("RUN      ] Moving") == 1
     # Once somebody says that this was meant, it is what later nights are compared with.
-    assert night(place, "--changed", "Apptainer 1.4.5, for {reasons}")[0] == 0
+    assert night(place, "--acknowledge", "Apptainer 1.4.5, for {reasons}")[0] == 0
     assert night(place)[0] == 0
 
 
@@ -252,7 +252,7 @@ if os.environ.get("CONTAINERCHECK_ANNOUNCED"):
 def test_the_database_of_several_nights_has_them_by_name(place):
     lines(place, "Steady", steady(2))
     night(place, "-n", "Steady")
-    night(place, "-n", "Steady", "--changed", "a, b {c}")
+    night(place, "-n", "Steady", "--acknowledge", "a, b {c}")
     with sqlite3.connect(place.directory / "reports" / "results.db") as connection:
         infos = [json.loads(blob)["session_info"] for (blob,) in connection.execute("SELECT json_blob FROM sessions")]
     assert len({info["nightly"] for info in infos}) == 2

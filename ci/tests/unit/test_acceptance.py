@@ -171,7 +171,7 @@ def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, caps
 def test_a_wrong_command_line_is_one_line(words, said):
     command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
@@ -180,7 +180,7 @@ def test_messages_begin_with_the_command_that_was_typed():
     words = ["sh", "sh", "--here", "--no-such-option"]
     command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["acceptance"] * 3
     assert "unrecognized arguments: --no-such-option" in done.stdout.splitlines()[-1]
 
@@ -199,7 +199,7 @@ def test_images_are_compared_with_images_of_one_application(words, said, tmp_pat
     words = [image if word == "IMAGE" else word for word in words]
     command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert said in done.stderr.splitlines()[-1]
     assert acceptance.candidates([str(image), "docker://x@sha256:0"])[0] == "compared_images"
     assert not acceptance.is_image(shutil.which("sh"))

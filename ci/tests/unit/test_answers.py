@@ -145,7 +145,7 @@ def test_the_exit_status_tells_what_is_not_certain(kind, status, capsys):
     assert run.conclude_with_metrics([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
 
 
-@pytest.mark.parametrize(("words", "status"), [(["--minutes", "0"], 64), (["--open", "--estimate"], 64), (["-h"], 0)])
+@pytest.mark.parametrize(("words", "status"), [(["--minutes", "0"], 64), (["--resume", "--estimate"], 64), (["-h"], 0)])
 def test_a_wrong_command_line_has_a_status_of_its_own(words, status):
     done = subprocess.run([sys.executable, "-m", "containercheck", "run", *words], capture_output=True)
     assert done.returncode == status

@@ -42,7 +42,7 @@ def test_a_python_without_what_the_page_needs_is_told_what_to_install(tmp_path):
     words = [sys.executable, "-S", "-m", "containercheck", "report", "--html", str(tmp_path / "x.html")]
     own = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
     result = subprocess.run(words, env=own, capture_output=True, text=True)
-    assert result.returncode == 1
+    assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
     assert "run .venv/bin/containercheck report" in line
@@ -51,10 +51,10 @@ def test_a_python_without_what_the_page_needs_is_told_what_to_install(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["--database", "x.db"], 2, "name either reports"),
-        (["--html", "x.html", "report.json"], 2, "name either reports"),
-        (["--htm", "x.html"], 2, "report: error: unrecognized arguments: --htm"),
-        (["--html", "x.html", "--database", "none.db"], 1, "report: error: there is no results database none.db"),
+        (["--database", "x.db"], 64, "name either reports"),
+        (["--html", "x.html", "report.json"], 64, "name either reports"),
+        (["--htm", "x.html"], 64, "report: error: unrecognized arguments: --htm"),
+        (["--html", "x.html", "--database", "none.db"], 2, "report: error: there is no results database none.db"),
     ],
 )
 def test_what_cannot_be_shown_is_an_error_in_one_line(arguments, status, said):
