@@ -4,8 +4,7 @@ D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 
 seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
 section 3.3.1: silane, with OpenMP. Of a build without OpenMP, as Debian's, it is the BLAS that has threads. Embedded
 are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the systems of D12.6:
-``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them. Silane's cell is
-larger for more than 8 cores, so that each has as much of it; silicon is a fixed case.
+``ZrSi2-24.in``, ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and pseudopotentials. Silane's cell grows beyond 8 cores.
 """
 
 import shlex
@@ -41,6 +40,7 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
     """A self-consistent field; pure MPI as in D12.6, and in mixes of ranks and threads."""
 
     descr = "Quantum ESPRESSO pw.x"
+    tags = {"network"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "pw.x"

@@ -79,6 +79,7 @@ class GROMACS(Dynamics, ImageRelease):
     """A rank on each core, on a number of nodes (section 4.4.3)."""
 
     descr = "GROMACS, a rank on each core"
+    tags = {"network"}
 
 
 @rfm.simple_test

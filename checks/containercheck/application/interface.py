@@ -214,6 +214,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Seconds that the job had its nodes; 0 if it left no record.
     job_seconds = variable(float, int, value=0.0, loggable=True)
 
+    maintainers = ["the containercheck developers"]
     valid_prog_environs = ["*"]
     build_system = "CustomBuild"
     sourcesdir = None
