@@ -131,7 +131,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Seconds after which a run of the full axes counts as hanging; None for ``run_limit``.
     full_run_limit: float | None = None
 
-    # Options of a session, and of an application file: checks/README.md has who sets each.
+    # Options of a session, and of an application file.
 
     #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
     mpi_times = variable(typ.Bool, value=False, loggable=True)
