@@ -13,7 +13,12 @@ project = "containercheck"
 extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
 html_theme = "alabaster"
-html_theme_options = {"page_width": "70em", "sidebar_width": "14em"}
+html_theme_options = {
+    "page_width": "1240px",
+    "sidebar_width": "230px",
+    "font_family": "sans-serif",
+    "font_size": "15px",
+}
 html_sidebars = {"**": ["about.html", "navigation.html", "searchbox.html"]}
 myst_heading_anchors = 3
 #: Documents that stay where people look for them, by the page that includes them.

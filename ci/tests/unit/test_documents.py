@@ -9,7 +9,7 @@ from dataclasses import fields
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.command.parsers import COMMANDS
+from containercheck.command.parsers import COMMANDS, STATUSES
 from containercheck.results.row import Row
 from containercheck.session.usage import OPTIONS
 from test_sites import extras_of_template
@@ -26,13 +26,13 @@ RIDDLES = {
     r"\bwho(se)?\b": "write a noun",
     r"\bthat which\b|\ball (else|that)\b": "write a noun",
     r"\b(is|are|was|were) (told|said)\b|\btells?\b|\btold\b": "a program shows, reports or prints",
-    r"\b(is|are|was|were) no\b": "write 'is not a'",
+    r"(?<!there )\b(is|are|was|were) no\b": "write 'is not a'",
     r"\bnobody\b|\bno one\b|\bsomebody\b|\banybody\b": "name the person or the tool",
     r"\bof (ours|its own|theirs)\b": "write 'our' or 'its own' before the noun",
     r"\bbeside\b": "write 'next to' or 'besides'",
     r"\bsome \d": "write 'about'",
     r"\bso (many|much|long)\b": "write the number or the limit",
-    r"(?:^|(?<=[.!?] ))(Of|From|In) (two|each|both|what)\b": "begin with the subject",
+    r"(?:^|(?<=[.!?] ))(Of|From) (two|each|both|what)\b": "begin with the subject",
     r"\bas of\b|\bby coin\b|\bthe one who\b": "write it in plain words",
 }
 
@@ -112,3 +112,12 @@ def test_the_release_has_one_version_and_a_date():
 def project_version(text: str) -> str:
     """Return the version in pyproject.toml."""
     return re.search(r'^version = "(.*)"$', text, re.MULTILINE)[1]
+
+
+def test_the_help_is_plain():
+    texts = [facts["help"] for facts in OPTIONS.values()] + [*STATUSES.values()]
+    for command in COMMANDS.values():
+        purposes = [purpose for _, purpose in command.examples]
+        texts += [command.summary, command.note, *purposes, *command.statuses.values()]
+    complaints = [f"{part}: {found}" for text in texts for part in prose(text) if (found := riddles(part))]
+    assert not complaints, "\n".join(complaints)
