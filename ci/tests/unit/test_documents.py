@@ -121,3 +121,9 @@ def test_the_help_is_plain():
         texts += [command.summary, command.note, *purposes, *command.statuses.values()]
     complaints = [f"{part}: {found}" for text in texts for part in prose(text) if (found := riddles(part))]
     assert not complaints, "\n".join(complaints)
+
+
+def test_every_action_of_others_is_pinned_by_its_hash():
+    for path in REPOSITORY.glob(".github/**/*.yml"):
+        for action in re.findall(r"^\s*(?:# )? *- uses: (\S+)", path.read_text(), re.MULTILINE):
+            assert action.startswith("./") or re.search(r"@[0-9a-f]{40}$", action), (path, action)
