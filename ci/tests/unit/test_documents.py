@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
@@ -127,3 +128,11 @@ def test_every_action_of_others_is_pinned_by_its_hash():
     for path in REPOSITORY.glob(".github/**/*.yml"):
         for action in re.findall(r"^\s*(?:# )? *- uses: (\S+)", path.read_text(), re.MULTILINE):
             assert action.startswith("./") or re.search(r"@[0-9a-f]{40}$", action), (path, action)
+
+
+def test_the_example_of_an_application_loads_in_three_variants(tmp_path):
+    page = (REPOSITORY / "ci" / "docs" / "applications.md").read_text()
+    (tmp_path / "mycode.py").write_text(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1])
+    command = [Path(sys.executable).with_name("reframe"), "-c", tmp_path / "mycode.py", "-l"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "Found 3 check(s)" in done.stdout, done.stdout + done.stderr
