@@ -328,16 +328,15 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     wanted = asked(argv)
     try:
         place, stage = preconditions.require(wanted.arguments, place)
-    except UsageError as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
-    place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
-    try:
+        place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
         with claims.held([stage, place.reports]), reframe_process.Relay() as relay:
             signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
             result = run(wanted, place, relay)
             signal.setitimer(signal.ITIMER_REAL, 0)
             return conclude(result, place.reports)
-    except (OSError, ReportError, UsageError, claims.Taken) as error:
+    except (UsageError, claims.Taken) as error:
         say(f"error: {error}")
-    return TROUBLE
+        return WRONG_USAGE
+    except (OSError, ReportError) as error:
+        say(f"error: {error}")
+        return TROUBLE

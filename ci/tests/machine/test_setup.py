@@ -110,7 +110,7 @@ def test_an_estimate_changes_nothing(checkout):
 
 def test_set_up_explains_itself_and_takes_no_other_argument(checkout):
     result = run(checkout, "setup", "--help")
-    assert result.returncode == 0 and result.stdout.startswith("Installs what the checks need on this machine")
+    assert result.returncode == 0 and result.stdout.startswith("Installs the needs of the checks on this machine")
     assert run(checkout, "setup", "--hepl").returncode == 2
 
 

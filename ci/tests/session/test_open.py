@@ -230,7 +230,7 @@ def test_too_few_rounds_for_a_forecast_become_enough(opened):
 
 def test_without_an_earlier_session_nothing_is_open(opened):
     status, output = run(opened, "--resume")
-    assert status == 1
+    assert status == 2
     assert output == f"run: error: no session was run here yet: there is no {opened.report}\n"
 
 
@@ -244,4 +244,4 @@ def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
     assert output.startswith("usage: containercheck run [options] [arguments for ReFrame]")
-    assert "Other options go to ReFrame" in output
+    assert "Other options are passed to ReFrame" in output

@@ -39,7 +39,7 @@ def test_an_unfinished_report_of_an_earlier_session_is_not_read(place):
     assert run(place, "-n", "Fine")[0] == 0
     place.latest.write_text("half a report")
     status, output = run(place, "-n", "NoSuchCheck")
-    assert status == 1
+    assert status == 2
     assert "no check was run" in output
     assert not any(path.exists() for path in (place.report, place.latest))
 
