@@ -15,7 +15,8 @@ exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_theme_options = {
     "page_width": "1240px",
-    "sidebar_width": "230px",
+    "body_max_width": "auto",
+    "sidebar_width": "240px",
     "font_family": "sans-serif",
     "font_size": "15px",
 }

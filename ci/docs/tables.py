@@ -83,7 +83,9 @@ def applications() -> str:
         described.add(module)
         source = next((words for fact, words in SOURCES.items() if getattr(first, fact)), "the image")
         nodes = "1 or more" if len({case.num_nodes for case in check_cases}) > 1 else "1"
-        default = "yes" if any(not case.full_only for case in check_cases) else "`--full`"
+        is_provided = first.site_provides_input or first.spack or first.library
+        default = "if provided" if is_provided else "yes"
+        default = default if any(not case.full_only for case in check_cases) else "`--full`"
         tags = sorted(first.tags - {"full"})
         rows.append((f"**{check.__name__}**", text, nodes, source, default, ", ".join(tags)))
     head = ("check", "purpose, and its bound", "nodes", "program from", "by default", "tags")
