@@ -33,6 +33,7 @@ class Alya(ContainerCheck):
     """The site's own program."""
 
     descr = "Alya, CFD"
+    tags = {"network"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "Alya.x"

@@ -44,6 +44,7 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
     """A self-consistent field; pure MPI as in D12.6, and in mixes of ranks and threads."""
 
     descr = "Quantum ESPRESSO pw.x"
+    tags = {"network"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "pw.x"

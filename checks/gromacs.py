@@ -79,3 +79,4 @@ class GROMACS(Dynamics, ImageRelease):
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     metrics = [RATE]
+    tags = {"network"}

@@ -14,8 +14,7 @@ from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 100
-#: Orders of a matrix with which a component takes milliseconds. In a container its first call is then slower by half:
-#: the program's code is still being read from the image.
+#: Orders of a matrix for runs of milliseconds: in a container the first call still reads the program from the image.
 TINY = r"^HPL_N=1?\d{1,3}$"
 #: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
 #: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
@@ -53,6 +52,7 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
     """HPC Challenge 1.5."""
 
     descr = "HPC Challenge"
+    tags = {"smoke"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "hpcc"

@@ -26,6 +26,7 @@ class HPCG(ContainerCheck):
     """A problem of the same size for each rank, whatever their number."""
 
     descr = "HPCG"
+    tags = {"memory"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "xhpcg"

@@ -21,6 +21,7 @@ class ImageTransfer(SingleNodeCheck):
     """All steps in one run, with umoci, skopeo and docker-registry, all of Debian."""
 
     descr = "an image built, pushed, pulled by digest, converted, started"
+    tags = {"io"}
     num_nodes = parameter([1], loggable=True)
     variant = parameter(["bare"], loggable=True)
     executable = "sh"

@@ -45,6 +45,7 @@ class IMB(ContainerCheck):
     """IMB-MPI1, PingPong and Allreduce."""
 
     descr = "Intel MPI Benchmarks, PingPong and Allreduce"
+    tags = {"network"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "IMB-MPI1"

@@ -16,6 +16,7 @@ class MueLu(ContainerCheck):
     """Laplace's equation, by the project's own program."""
 
     descr = "Trilinos MueLu, Laplace's equation"
+    tags = {"memory", "network"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "muelu-laplace"

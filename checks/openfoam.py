@@ -35,14 +35,14 @@ class OpenFOAM(ContainerCheck, ThreadsPerRank):
     """simpleFoam; the mesh is made by one process, as D12.6 has mesh and decomposition as phases of their own."""
 
     descr = "OpenFOAM motorBike"
+    tags = {"memory"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "simpleFoam"
     debian = ["openfoam", "openfoam-examples"]
     recipe = "openfoam"
     reset_commands = ["rm -rf case", "cp -r prepared case"]
-    # No trap for a division by zero: Open MPI has had one when it has started, and POWER traps that then. A value
-    # that is not a number fails as an answer.
+    # No trap for a division by zero: Open MPI divides by it at its start, and POWER traps that. NaN fails as an answer.
     env_vars = {"FOAM_SIGFPE": "false"}
     #: Ranks in all, on all nodes; 0 for one on each core, with the coarse mesh.
     ranks = parameter([0, 1, 2, 4], loggable=True)

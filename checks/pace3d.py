@@ -20,6 +20,7 @@ class PACE3D(ContainerCheck, RanksPerNode):
     """The site's own program."""
 
     descr = "PACE3D, sintering"
+    tags = {"memory"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "pace3d"

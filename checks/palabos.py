@@ -19,6 +19,7 @@ class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
     """The flow past a sphere, by the project's own program."""
 
     descr = "Palabos, flow past a sphere"
+    tags = {"memory"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "palabos-flow"

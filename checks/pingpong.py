@@ -51,6 +51,7 @@ class PingPong(ContainerCheck, ImageRelease):
     """All pairs one after the other, by the project's own program."""
 
     descr = "Ping Pong between pairs of ranks, 4 B and 1 MB"
+    tags = {"smoke"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "pingpong"

@@ -32,6 +32,7 @@ class RAMP(TensorFlow, ImagePlacement):
     """A U-Net, by the project's own program in Keras."""
 
     descr = "RAMP astro, a U-Net"
+    tags = {"io"}
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     sourcesdir = "src/ramp"

@@ -31,6 +31,7 @@ class SemanticSpaces(SingleNodeCheck):
     """Airhead Semantic Spaces 2.0.4."""
 
     descr = "Airhead Semantic Spaces, Random Indexing"
+    tags = {"memory"}
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     executable = "java"

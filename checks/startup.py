@@ -31,6 +31,7 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
     """Start and end of ``cat``, in the image that all others are built upon."""
 
     descr = "container start-up and tear-down, memory"
+    tags = {"smoke"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     recipe = "mpi"
     executable = "cat"

@@ -30,6 +30,7 @@ class WordCount(ContainerCheck, RanksPerNode):
     """The words of a text, counted by the project's own program."""
 
     descr = "Word Count over MPI"
+    tags = {"io"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "wordcount"

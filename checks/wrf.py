@@ -34,6 +34,7 @@ class WRF(ContainerCheck):
     """The cyclone with one rank on each core."""
 
     descr = "WRF tropical cyclone"
+    tags = {"memory", "network"}
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "wrf.exe"

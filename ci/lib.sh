@@ -66,23 +66,12 @@ hold_environment() {
     flock -s "$held"
 }
 
-# Finds the environment for a command with the words "$@" that only asks. Where there is none, it makes that and nothing
-# else. The output is the command's own: what is said here goes to standard error.
-find_environment() {
-    if [ ! -e "$repo/.venv/bin/containercheck" ]; then
-        ! only_asks "$@" || set_up "$@"
-        say "there is no .venv yet: making it, and nothing else. ci/setup --dry-run lists what checks need besides" >&2
-        "$repo/ci/setup" --venv >&2 || return 1
-    fi
-    hold_environment
-}
-
 # Runs the library's command that is called as this script is, with the words "$@", in the environment that set_up found.
 run_command() {
     # shellcheck source=/dev/null
     . "$environment/bin/activate"
-    # How it was typed, for what it prints: ci/ before the name.
-    CONTAINERCHECK_TYPED=ci/ exec "$environment/bin/containercheck" "${0##*/}" "$@"
+    # The commands that it prints can be pasted in the checkout.
+    CONTAINERCHECK_TYPED='.venv/bin/containercheck ' exec "$environment/bin/containercheck" "${0##*/}" "$@"
 }
 
 # Tells whether commands can be run as root without a question: nobody answers one in a night.

@@ -1,4 +1,4 @@
-"""What is common to all sites: reports, results database, logging of metrics, and the mode for the full axes.
+"""What is common to all sites: reports, results database, logging of metrics, and the modes.
 
 To be named before a site's own file, which has the last word, on where reports and database lie too (template.py):
 ``RFM_CONFIG_FILES=/this/repository/config/common.py:/site/settings.py``. ci/run does that by itself.
@@ -18,5 +18,11 @@ site_configuration = {
     "storage": [{"enable": True, "backend": "sqlite", "sqlite_db_file": str(_REPORTS / "results.db")}],
     # A record for each metric: the tests of one class need not report the same ones.
     "logging": [{"perflog_multiline": True}],
-    "modes": [{"name": "full", "options": ["--setvar=full=yes"]}],
+    "modes": [
+        {"name": "full", "options": ["--setvar=full=yes"]},
+        # A centre's daily run, with the table of ReFrame.
+        {"name": "production", "options": ["--performance-report"]},
+        # After maintenance: start-up, messages, processor and memory, in minutes.
+        {"name": "maintenance", "options": ["--tag=smoke", "--performance-report"]},
+    ],
 }

@@ -109,7 +109,7 @@ site_configuration = {
                             # More options for that.
                             "image_launcher_options": ["--mpi=pmi2"],
                             # A network that containers on all nodes join, by its name in the runtime: an overlay, for
-                            # podman+overlay (README.md). Default: none, and that way is left out on several nodes.
+                            # podman+overlay (ci/docs/images.md). Default: none; several nodes are skipped.
                             "container_network": "overlay",
                             # Where Python environments lie; all nodes must see it. Default:
                             # ~/.cache/containercheck/venvs.

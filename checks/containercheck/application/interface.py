@@ -131,7 +131,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Seconds after which a run of the full axes counts as hanging; None for ``run_limit``.
     full_run_limit: float | None = None
 
-    # Options of a session, and of an application file: checks/README.md has who sets each.
+    # Options of a session, and of an application file.
 
     #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
     mpi_times = variable(typ.Bool, value=False, loggable=True)
@@ -178,7 +178,7 @@ class ApplicationFacts(rfm.RegressionTest):
     full = variable(typ.Bool, value=False)
     #: Most changes to a container that are tried where it failed, to prove its cause.
     remedies = variable(int, value=MOST)
-    #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
+    #: ReFrame's report of an earlier session, whose rounds of the same case count (``containercheck run --resume``).
     earlier = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and metric.
     known_spreads = variable(str, value="")
@@ -211,6 +211,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Seconds that the job had its nodes; 0 if it left no record.
     job_seconds = variable(float, int, value=0.0, loggable=True)
 
+    maintainers = ["the containercheck developers"]
     valid_prog_environs = ["*"]
     build_system = "CustomBuild"
     sourcesdir = None

@@ -26,7 +26,7 @@ from containercheck.site.extras import Software
 from containercheck.site.sites import Site
 
 #: Options that generate the cases of the full axes, for messages.
-REQUEST = "-S full=yes, or --mode=full with config/common.py"
+REQUEST = "--full, or -S full=yes with reframe"
 
 #: Letters of ReFrame's options without a value, which may be combined with another one in a word.
 _LETTERS = "RVhlqrv"

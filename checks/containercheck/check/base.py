@@ -85,7 +85,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     @run_after("init", always_last=True)
     def place_in_axes(self) -> None:
-        """Tag the cases of the full axes, which ``-t full`` selects; bare has no cases of the image's axes."""
+        """Tag the case for ``-t``, and set the limit of the full axes; bare has no cases of the image's axes."""
         plain = {**axes.PLAIN, **self.plain}
         others = [name for name, value in plain.items() if getattr(self, name, value) != value]
         self.full_only = self.full_only or bool(others)
@@ -94,8 +94,18 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # With the metrics of a peak that only some sites know, and those of a session that asks for the time in MPI.
         more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names)]
         references.metric_names(type(self).__name__, [*self.metrics, *more])
+        measured = {part for metric in self.metrics for part in metric.measures}
+        tags = {
+            "full": self.full_only,
+            "mpi": self.rank_count is not None,
+            "gpu": self.gpu,
+            "licensed": self.site_provides_input,
+            "io": "files" in measured,
+            "memory": "memory" in measured,
+            "network": "network" in measured,
+        }
+        self.tags |= {tag for tag, applies in tags.items() if applies}
         if self.full_only:
-            self.tags |= {"full"}
             self.run_limit = self.full_run_limit or self.run_limit
 
     # setup

@@ -136,7 +136,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     if whole == ACCEPTED and (problems or not ran):
         whole = UNDECIDED
     counts = ", ".join(f"{words.count(word)} {word}" for word in STATUS)
-    hint = ": not accepted; the same with --open goes on with the open cases" if whole == UNDECIDED else ""
+    hint = ": not accepted; the same with --resume goes on with the open cases" if whole == UNDECIDED else ""
     say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
 

@@ -15,7 +15,7 @@ from typing import Any
 import reframe
 
 from containercheck.command import main as command_line
-from containercheck.command.parsers import COMMANDS, parsed
+from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
 from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
@@ -42,17 +42,17 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:
             say(f"error: {error}")
-            return COMMANDS["doctor"].wrong_usage
+            return WRONG_USAGE
         except (ReframeFailed, ReportError) as error:
             reason = reframe_process.last_error(place.log)
             say(f"error: {error}{f': {reason}' if reason else ''}")
-            return 1
+            return NOT_JUDGED
         if relay.stopped_by:
             say(f"stopped by {relay.stopped_by}")
-            return 1
+            return NOT_JUDGED
     outlook = Outlook.of(answers, cases)
     print(json.dumps(as_json(answers, outlook), indent=2) if options.json else "\n".join(lines(answers, outlook)))
-    return 0 if outlook.compares else 1
+    return FINE if outlook.compares else NOT_JUDGED
 
 
 @dataclass(frozen=True)

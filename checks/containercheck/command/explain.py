@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import parsed
+from containercheck.command.parsers import NOT_JUDGED, parsed
 from containercheck.command.report import last_report
 from containercheck.history.nights import Night, nights
 from containercheck.job import contract
@@ -38,7 +38,7 @@ Matched = tuple[Case, Mapping[str, Any], Mapping[str, Any]]
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print the explanations, and return the exit status: 1 where there is nothing to explain or to compare."""
+    """Print the explanations, and return the exit status: 2 where there is nothing to explain or to compare."""
     speak_as("explain")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, parser = parsed("explain", argv)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             lines = explained(cases, options.case, "night" if is_night else "session")
     except (ReportError, UsageError, preconditions.Taken, OSError) as error:
         print(f"explain: error: {error}", file=sys.stderr)
-        return 1
+        return NOT_JUDGED
     print("\n".join(lines), flush=True)
     return 0
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from containercheck.command import run
-from containercheck.command.parsers import COMMANDS, parsed
+from containercheck.command.parsers import NOT_JUDGED, parsed
 from containercheck.job import inventory, runtime_start
 from containercheck.report import fitness
 from containercheck.report.fitness import Finding
@@ -34,13 +34,13 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     runs_files = [runtime for runtime in host["runtimes"] if runtime["mounts"] and not runtime["problem"]]
     if not runs_files:
         say("error: no runtime that runs image files is on the PATH: see containercheck doctor")
-        return COMMANDS["image"].wrong_usage
+        return NOT_JUDGED
     command = runs_files[0]["path"]
     try:
         image = image_facts.read(options.image, command)
     except image_facts.NoImage as error:
         say(f"error: {error}")
-        return COMMANDS["image"].wrong_usage
+        return NOT_JUDGED
     except image_facts.ImageError as error:
         say(f"error: {error}")
         return 1

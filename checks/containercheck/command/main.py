@@ -16,13 +16,13 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 
-from containercheck.command.parsers import COMMANDS, OWN_FAULT, Formatter, Parser, described, fill
+from containercheck.command.parsers import COMMANDS, NOT_JUDGED, OWN_FAULT, RENAMED, Formatter, Parser, described, fill
 from containercheck.results.formatting import speak_as, type_with
 
 #: Variable in which a script of the checkout passes the prefix with which it was typed: ``ci/``.
 TYPED = "CONTAINERCHECK_TYPED"
-#: Errors of a file system that are no fault of the library, and the exit status: nothing could be judged.
-FULL, NOT_JUDGED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO), 2
+#: Errors of a file system that are not a fault of the library.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 def parser() -> Parser:
@@ -58,6 +58,8 @@ def chosen(argv: Sequence[str]) -> str:
     """
     if argv and argv[0] in COMMANDS:
         return argv[0]
+    if argv and argv[0] in RENAMED:
+        parser().error(f"{argv[0]} is now {RENAMED[argv[0]]}")
     parser().parse_args(argv[:1])
     raise AssertionError("argparse exits where the first word is not a command")
 
@@ -103,7 +105,6 @@ def main() -> None:
     except BrokenPipeError:
         # The reader of the pipe (head) is gone, which ended the session; the rest of the buffer is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # Not always 1, which is a result of nightly and acceptance.
-        sys.exit(COMMANDS[name].stopped)
+        sys.exit(NOT_JUDGED)
     except Exception as error:
         sys.exit(faulted(name, error))

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import COMMANDS, OWN_FAULT, parsed
+from containercheck.command.parsers import COMMANDS, OWN_FAULT, WRONG_USAGE, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, nights
@@ -308,7 +308,7 @@ def asked(argv: Sequence[str]) -> NightSettings:
     """
     options, rest, _ = parsed("nightly", argv)
     return NightSettings(
-        options.minutes, options.node_hours, options.timeout, options.changed, tuple(rest), options.verbose
+        options.minutes, options.node_hours, options.timeout, options.acknowledge, tuple(rest), options.verbose
     )
 
 
@@ -318,11 +318,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     wanted = asked(argv)
     try:
         place, stage = preconditions.require(wanted.arguments, place)
-    except UsageError as error:
-        say(f"error: {error}")
-        return TROUBLE
-    place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
-    try:
+        place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
         with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
             # None of these is to be taken for this night's.
             for name in (SUMMARY, JUNIT, PAGE):
@@ -339,6 +335,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
                 result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
                 store(result, place.reports)
                 raise
-    except (OSError, ReportError, UsageError, preconditions.Taken) as error:
+    except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
-    return TROUBLE
+        return WRONG_USAGE
+    except (OSError, ReportError) as error:
+        say(f"error: {error}")
+        return TROUBLE

@@ -14,18 +14,31 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from containercheck.results.formatting import speaker, typed
-from containercheck.session.usage import HERE, OPTIONS, OWN, SHORT
+from containercheck.session.usage import FULL, HERE, OPTIONS, OWN, SHORT
 
-#: Exit status where nothing was run because the command line is wrong: EX_USAGE of sysexits.h.
-WRONG_USAGE = 64
-#: Exit status of a fault of the library itself: EX_SOFTWARE of sysexits.h.
-OWN_FAULT = 70
+#: Exit statuses of all commands; the last two are EX_USAGE and EX_SOFTWARE of sysexits.h.
+FINE, BROKEN, NOT_JUDGED, WRONG_USAGE, OWN_FAULT = 0, 1, 2, 64, 70
+#: Meaning of each; a command's help adds what it means there.
+STATUSES: Mapping[int, str] = {
+    FINE: "all is fine",
+    BROKEN: "something is slower than accepted, or broken",
+    NOT_JUDGED: "something could not be judged",
+    WRONG_USAGE: "nothing was done: a wrong command line, system or directory, or another session here",
+    OWN_FAULT: "a fault of containercheck itself, not a result",
+}
+#: Words of earlier versions, and what to write in their place.
+RENAMED: Mapping[str, str] = {
+    "estimate": "run --estimate",
+    "--open": "--resume",
+    "--changed": "--acknowledge",
+    "--figures": "--table",
+}
 #: An address with a user or a password (an @ before a digest is neither), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
 )
 #: Note in the help on arguments that are no option of the command.
-_REST = "Other options go to ReFrame, such as -n HPCC or -S seconds=60: see reframe --help."
+_REST = "Other options are passed to ReFrame, such as -n HPCC or -S seconds=60: see reframe --help."
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,6 @@ class Command:
     :ivar facts: arguments for argparse on these.
     :ivar note: further text of its help.
     :ivar rest: note on all other arguments; empty where no others are taken.
-    :ivar wrong_usage: exit status where the command line is wrong.
     """
 
     summary: str
@@ -51,110 +63,101 @@ class Command:
     facts: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     rest: str = _REST
-    wrong_usage: int = 2
-
-    @property
-    def stopped(self) -> int:
-        """The exit status where the reader of its output is gone: not 1 where that is a result."""
-        return 1 if self.wrong_usage == WRONG_USAGE else 2
 
 
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
-        "Runs the checks on this machine, and ends with a table.",
-        ("--image", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--table", "--verbose"),
+        "Runs the checks, and prints a line for each case, the failures and the open verdicts.",
+        ("--image", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--table", "--verbose"),
         (
-            ("", "all checks, in half an hour at most: spent where it closes most verdicts"),
+            ("", "all checks, in half an hour at most"),
             ("--minutes 90", "the same in 90 minutes"),
             ("-S seconds=60", "all checks, each for a minute at most"),
-            ("--open", "what the last session left open; its rounds count"),
+            ("--resume", "the open cases of the last session; their rounds count"),
             ("-n HPCC -S rounds=20", "one of them, with 20 rounds"),
             ("--image my.sif -n '^GROMACS%'", "one of them, with an image of your own"),
         ),
         {
             0: "all is fine",
             1: "something failed or could not be run",
-            2: "something is too slow or too fast, which is not certain yet; or was measured before, and not this time",
+            2: "something may be too slow or too fast, or was measured before and not this time",
         },
-        note="A case builds what it is the first to need; nothing is built while a case is measured on this machine.",
-        wrong_usage=WRONG_USAGE,
+        note="Images and programs are built on first use, and never during a measurement on this machine.",
     ),
     "doctor": Command(
-        "Lists what this system has, which checks will run here, and what the others lack.",
+        "Lists the facts of this system, the checks that will run, and the lacks of the others.",
         ("--json",),
         (
             ("", "this machine, or a node of each partition of the site's file"),
             ("-C site.py", "the nodes of another site file"),
-            ("-n GROMACS", "what one check lacks"),
+            ("-n GROMACS", "the lacks of one check"),
         ),
-        {0: "containers can be compared with bare metal here", 1: "they cannot, or nothing could be asked"},
-        note="It changes nothing. Where jobs wait in a queue, a job of seconds asks a node of each partition.",
-        wrong_usage=WRONG_USAGE,
+        {0: "containers can be compared with bare metal here", 2: "they cannot, or nothing could be asked"},
+        note="It changes nothing. If jobs wait in a queue, a job of seconds asks a node of each partition.",
     ),
     "site": Command(
-        "Writes a first site file, from what scheduler, nodes and modules say; to be looked through.",
+        "Writes a first site file from the scheduler, the nodes and the modules, for you to complete.",
         ("--system", "--scheduler", "--no-jobs"),
         (
             ("", "print it"),
-            ("site.py --system volta", "write it, for that system; of an existing file print the differences"),
+            ("site.py --system volta", "write it for that system, or print the differences from an existing file"),
         ),
-        {0: "it is printed or written", 1: "the file that is there differs"},
+        {0: "it is printed or written", 1: "the existing file differs"},
         words="[FILE]",
-        note="Slurm, PBS, Grid Engine or Flux is asked, and a node of each partition by a job of seconds.",
-        facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "where it is written"},
+        note="It asks Slurm, PBS, Grid Engine or Flux, and a node of each partition by a job of seconds.",
+        facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "path of the site file"},
         rest="",
-        wrong_usage=WRONG_USAGE,
     ),
     "image": Command(
         "Checks whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
         ("--run", "--name", "--here", "--json", "--markdown"),
         (
             ("my.sif", "a file, or an unpacked image"),
-            ("my.sif --run", "and whether the application in it is as fast as bare"),
-            ("my.sif -n '^GROMACS%'", "the same, where you know better which check that is"),
-            ("docker://registry.example.org/code@sha256:... --json", "one in a registry, for a program"),
+            ("my.sif --run", "also compare the application in it with bare"),
+            ("my.sif -n '^GROMACS%'", "the same with a check that you name"),
+            ("docker://registry.example.org/code@sha256:... --json", "one in a registry, with output for programs"),
         ),
         {
             0: "it is fit",
-            1: "it is not: something is in the way, no container of it starts, or a check failed with it",
+            1: "it is not fit: no container starts, something is missing, or a check failed",
             2: "there is no such image, or no runtime",
         },
         words="IMAGE",
         facts={"dest": "image", "metavar": "IMAGE", "help": "path or address of the image"},
-        note="Ranks of its MPI are started on this machine, or by srun on one node and on two.",
+        note="It starts ranks of the image's MPI on this machine, or by srun on one node and on two.",
         rest="",
     ),
     "nightly": Command(
-        "Runs the checks of a night, and reports what moved since earlier nights.",
-        ("--minutes", "--node-hours", "--timeout", "--changed", "--here", "--verbose"),
+        "Runs the checks of a night, and reports changes since earlier nights.",
+        ("--minutes", "--node-hours", "--timeout", "--acknowledge", "--full", "--here", "--verbose"),
         (
             ("", "half an hour at most, or each check's own time in a queue"),
-            ("--minutes 240", "in four hours; what does not fit runs tomorrow"),
-            ("--node-hours 20", "what matters most: never run, failed last time, longest ago"),
-            ("--timeout 360", "stop after 360 minutes, whatever is left"),
-            ("--changed 'new nodes'", "changed on purpose: earlier nights are no measure any more"),
+            ("--minutes 240", "in four hours; the rest runs tomorrow"),
+            ("--node-hours 20", "the most important first: never run, failed last time, longest ago"),
+            ("--timeout 360", "stop after 360 minutes, and keep the results"),
+            ("--acknowledge 'new nodes'", "a change on purpose: earlier nights are not compared any more"),
         ),
         {0: "all is fine", 1: "a regression", 2: "something could not be measured or run"},
     ),
     "acceptance": Command(
-        "Decides whether a container runtime, or an image, may take the place of another one, or compares several.",
-        ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--verbose"),
+        "Decides if a container runtime or an image may replace another one, or compares several.",
+        ("--built-by-each", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
         (
             ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
             ("apptainer/1.3.6 apptainer/1.4.5 --minutes 90", "two modules, with all checks"),
-            ("OLD NEW --built-by-each", "each with an image that it built itself"),
+            ("OLD NEW --built-by-each", "each with its own build of the image"),
             ("old.sif new.sif -n GROMACS", "images of one application"),
             ("apptainer podman charliecloud", "runtimes of several kinds, each against bare"),
             ("apptainer apptainer+unpacked apptainer+kernel", "ways to run an image: as a directory, by the kernel"),
         ),
-        {0: "accepted", 1: "rejected", 2: "undecided, which is not accepted either"},
+        {0: "accepted", 1: "rejected", 2: "undecided, and so not accepted"},
         words="OLD NEW...",
         facts={
             "dest": "candidates",
             "nargs": "+",
             "metavar": "CANDIDATE",
-            "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against "
-            "it; NAME=CANDIDATE names one",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it; "
+            "NAME=CANDIDATE names one",
         },
         note="Bare, OLD and NEW take turns in one job, with the same image file unless each builds its own.",
     ),
@@ -162,25 +165,25 @@ COMMANDS: Mapping[str, Command] = {
         "Proposes references from ReFrame's results database, as a diff to review.",
         ("--name", "--period", "--nights", "--database", "--write"),
         (
-            ("", "all that ran in the last 30 days on this system"),
-            ("-n HPCC --period now-90d:now", "one check in another time; ReFrame's own way to say it"),
+            ("", "everything that ran in the last 30 days on this system"),
+            ("-n HPCC --period now-90d:now", "one check in another period, in ReFrame's notation"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),
-        {0: "there is a diff, or all is in force already", 1: "nothing can be proposed"},
-        rest="Other options go to ReFrame: -C and --system say whose results.",
+        {0: "there is a diff, or everything is in force already", 2: "nothing can be proposed"},
+        rest="Other options are passed to ReFrame: -C and --system choose the system.",
     ),
     "explain": Command(
         "Explains a case that failed: likely causes, tried remedies, their results; or compares two sessions.",
         ("--between", "--night", "--try", "--database"),
         (
-            ("HPCC", "the cases of the last session with that in their name"),
+            ("HPCC", "the cases of the last session with this in their name"),
             ("HPCC --try", "the same, after one more run that tries further remedies"),
             ("HPCC --night", "the same of the last night in the results database"),
-            ("--between old.json new.json", "what differs between two reports: of two hosts or nights, say"),
+            ("--between old.json new.json", "the differences between two reports: two hosts or nights"),
             ("--between podman charliecloud", "between two runtimes, images, partitions or variants here"),
         ),
-        {0: "the explanation is printed", 1: "there is no such case, or nothing to compare"},
+        {0: "the explanation is printed", 2: "there is no such case, or nothing to compare"},
         words="[CASE]",
         facts={"dest": "case", "nargs": "?", "default": "", "metavar": "CASE", "help": "a part of a case's name"},
         rest="",
@@ -190,12 +193,13 @@ COMMANDS: Mapping[str, Command] = {
         ("--html", "--database"),
         (
             ("", "the table of the last session here"),
-            ("run-report.json repeat-report.json", "of these reports, of which the last run of a case counts"),
+            ("run-report.json repeat-report.json", "the table of these reports; the last run of a case counts"),
             ("--html night.html", "the page of the last night in the results database"),
         ),
         {
             0: "it is printed or written",
-            1: "something in the table failed, or nothing was run; or the page cannot be made",
+            1: "something in the table failed",
+            2: "nothing was run, or the page cannot be made",
         },
         words="[REPORT...]",
         facts={
@@ -217,14 +221,12 @@ Formatter = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_pos
 class Parser(argparse.ArgumentParser):
     """A parser that prints an error in one line, with the command as typed, and exits with that command's status."""
 
-    wrong_usage = WRONG_USAGE
-
     def error(self, message: str) -> NoReturn:
         """Print an error, and exit.
 
         :raises SystemExit: always.
         """
-        self.exit(self.wrong_usage, f"{speaker()}: error: {message}\n")
+        self.exit(WRONG_USAGE, f"{speaker()}: error: {message}\n")
 
 
 def described(name: str) -> dict[str, Any]:
@@ -232,11 +234,7 @@ def described(name: str) -> dict[str, Any]:
     command = COMMANDS[name]
     width = max(len(words) for words, _ in command.examples)
     examples = [f"  {typed(name)} {words:{width}}   {purpose}" for words, purpose in command.examples]
-    faults = {
-        command.wrong_usage: "nothing was done: a wrong command line, system or directory, or another session here",
-        OWN_FAULT: "a fault of containercheck itself, of which nothing follows",
-    }
-    statuses = [*command.statuses.items(), *faults.items()]
+    statuses = [*command.statuses.items(), *((status, STATUSES[status]) for status in (WRONG_USAGE, OWN_FAULT))]
     paragraphs = [
         "\n".join(["examples:", *examples]),
         "\n".join(filter(None, [command.note, command.rest])),
@@ -272,7 +270,6 @@ def parser(name: str, words: bool = True) -> Parser:
     :param words: as in :func:`fill`.
     """
     command_parser = Parser(**described(name))
-    command_parser.wrong_usage = COMMANDS[name].wrong_usage
     fill(command_parser, name, words)
     return command_parser
 
@@ -284,6 +281,9 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     command_parser = parser(name, words)
+    for option in (word.partition("=")[0] for word in argv):
+        if option in RENAMED and option not in COMMANDS[name].options:
+            command_parser.error(f"{option} is now {RENAMED[option]}")
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
     options, rest = command_parser.parse_known_args(argv)
@@ -294,6 +294,7 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
             command_parser.error(f"{option} is not an option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
     rest = [HERE, *rest] if vars(options).get("here") else rest
+    rest = [*FULL, *rest] if vars(options).get("full") else rest
     return options, rest, command_parser
 
 

@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import parsed
+from containercheck.command.parsers import NOT_JUDGED, WRONG_USAGE, parsed
 from containercheck.history.proposed_references import (
     NIGHTS,
     MetricNights,
@@ -254,7 +254,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         proposal = propose(arguments, options, place)
     except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
         say(f"error: {error}")
-        return 2 if isinstance(error, UsageError) else 1
+        return WRONG_USAGE if isinstance(error, UsageError) else NOT_JUDGED
     for reason in proposal.reasons:
         say(reason)
     changed = [(file, diff) for file in proposal.files if (diff := file.diff())]
@@ -265,7 +265,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             say(f"written: {file.path}")
     if not proposal.count:
         say("error: there is nothing to propose")
-        return 1
+        return NOT_JUDGED
     if not changed:
         say(f"{proposal.count} reference(s) are in force already")
     return 0

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from containercheck.command.parsers import parsed
+from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
@@ -52,7 +52,7 @@ def failed(*problems: str) -> int:
     """Print the problems, and return the exit status."""
     for problem in problems:
         print(f"report: error: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return NOT_JUDGED if problems else FINE
 
 
 def print_table(reports: Sequence[Path]) -> int:
@@ -62,7 +62,8 @@ def print_table(reports: Sequence[Path]) -> int:
     except ReportError as error:
         return failed(str(error))
     print("\n".join(["", *table.lines(cases)]), flush=True)
-    return failed(*selections.problems(cases))
+    status = failed(*selections.problems(cases))
+    return BROKEN if status and cases else status
 
 
 def write_page(path: Path, database: Path | None, place: Workplace) -> int:

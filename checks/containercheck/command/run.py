@@ -1,6 +1,6 @@
 """Run the checks, and print their results.
 
-With --minutes or --open, open cases go on in further runs of ReFrame, with the rounds that they have
+With --minutes or --resume, open cases go on in further runs of ReFrame, with the rounds that they have
 (results/selections.py). All results are in one report.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import COMMANDS, Parser, parsed
+from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, WRONG_USAGE, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import table
 from containercheck.report.view import CaseView, ending, files_line
@@ -25,8 +25,6 @@ from containercheck.session.reframe_process import Relay, Workplace
 from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
-#: Exit status of a session with cases that may be too slow or too fast, or that were measured before only.
-UNCERTAIN = 2
 #: Function that prints a session's cases and further problems, and returns the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
@@ -51,7 +49,8 @@ def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
     questions = selections.questions(cases)
     for line in questions:
         say(line)
-    return ended([*problems, *selections.problems(cases)]) or (UNCERTAIN if questions else 0)
+    status = BROKEN if cases else NOT_JUDGED
+    return ended([*problems, *selections.problems(cases)], status) or (NOT_JUDGED if questions else 0)
 
 
 def session(
@@ -66,12 +65,12 @@ def session(
     :param conclude: what prints the results; by default what the settings ask for.
     :param compared: name and identity of the things that it compares other than bare and containers; the verdicts of a
         session that compared something else do not count.
-    :param command: command whose options these are, and whose exit status is returned where they are wrong.
+    :param command: command whose options these are.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     settings = asked(argv, command)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
-        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
+        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"], WRONG_USAGE)
     try:
         place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
         if settings.estimate:
@@ -86,13 +85,13 @@ def session(
             except ReportError as error:
                 # Without a session to go on with, ReFrame was not run.
                 why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-                return ended([*_stopped(relay), *current.problems, why or str(error)])
+                return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
             if problems is None:
                 return 0
             problems += [*current.problems, *_stopped(relay)]
     except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
-        return COMMANDS[command].wrong_usage
+        return WRONG_USAGE
     if conclude is None:
         # An acceptance has tables of its own.
         conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
@@ -102,7 +101,7 @@ def session(
         problems, lost = [*lost, *problems], []
     for line in lost:
         say(line)
-    status = conclude(current.cases, problems) or (UNCERTAIN if lost else 0)
+    status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
         files = files_line(os.path.relpath(place.report), os.path.relpath(place.log))
         print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
@@ -125,7 +124,7 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         try:
             cases = collect([Session(settings, place, relay).foresee()])
         except ReportError as error:
-            return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)])
+            return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
         full_axes = reframe_process.of_full_axes(place.log)
     run = selections.ran(cases)
     failed = [case for case in run if selections.failure(case)]
@@ -164,11 +163,14 @@ def _why_nothing_ran(error: ReportError, log: Path) -> str:
     return reframe_process.last_error(log) or (f"no check was run, but {full}" if full else "")
 
 
-def ended(problems: Sequence[str]) -> int:
-    """Print the problems, and return the exit status."""
+def ended(problems: Sequence[str], status: int = BROKEN) -> int:
+    """Print the problems, and return the exit status.
+
+    :param status: that of a session with problems.
+    """
     for problem in problems:
         say(f"error: {problem}")
-    return 1 if problems else 0
+    return status if problems else FINE
 
 
 def asked(argv: Sequence[str], command: str = "run") -> Settings:
@@ -181,7 +183,7 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     # An acceptance has no --table and no --image.
     with_table, image = getattr(options, "table", False), getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
-        parser.error("--open goes on with cases that ran: there is nothing to estimate")
+        parser.error("--resume goes on with cases that ran: there is nothing to estimate")
     if image:
         rest = [*_of_image(image, rest, parser), *rest]
     return Settings(

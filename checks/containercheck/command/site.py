@@ -18,7 +18,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from containercheck.command.parsers import COMMANDS, parsed
+from containercheck.command.parsers import WRONG_USAGE, parsed
 from containercheck.job import inventory, mpi
 from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.results.cases import write_file
@@ -109,7 +109,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         write_file(path, text)
     except (OSError, UnicodeDecodeError) as error:
         say(f"error: cannot write {path}: {getattr(error, 'strerror', None) or error}")
-        return COMMANDS["site"].wrong_usage
+        return WRONG_USAGE
     say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={name}")
     return 0
 

@@ -402,8 +402,8 @@ def _open(cases: Sequence[Case], judged: int) -> str:
     if forecast.cases:
         minutes = max(1, math.ceil(forecast.takes / 60))
         closed = pronoun if forecast.metrics == open_count else f"{forecast.metrics} of {pronoun}"
-        goes_on = f"{typed('run')} --minutes {minutes} --open"
+        goes_on = f"{typed('run')} --minutes {minutes} --resume"
         return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
     if selections.needs(cases):
-        return f"{text} after too few rounds to tell what it takes: {typed('run')} --open"
+        return f"{text} after too few rounds to tell what it takes: {typed('run')} --resume"
     return f"{text}, and more rounds would not close {pronoun}: it takes longer runs or a quieter machine"

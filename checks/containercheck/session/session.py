@@ -194,7 +194,7 @@ class Session:
         stopped = self._relay.stopped_by
         problems = [] if stopped else reframe_process.left_out(place.log)
         self.report = load(place.report)
-        # A later --open reads them.
+        # A later --resume reads them.
         self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self.cases = collect([self.report])
         if settings.minutes is None:
@@ -202,7 +202,7 @@ class Session:
             self._deadline += selections.built(self.cases)
         if status != 0 and not stopped and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
-        # The cases that were not run then are not in the report, and so are not open: a later --open fails.
+        # The cases that were not run then are not in the report, and so are not open: a later --resume fails.
         left = f"the session was stopped by {stopped} before all checks had run: run it anew" if stopped else ""
         self.report["session_info"][PROBLEMS] = [*problems, *filter(None, [left])]
         save(place.report, self.report)

@@ -33,84 +33,88 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--minutes": {
         "type": positive,
         "metavar": "M",
-        "help": "end within M minutes, and spend them where most verdicts close; by default 30 at most, and each "
-        "check's own time where jobs wait in a queue",
+        "help": "end within M minutes; by default 30 at most, and each check's own time if jobs wait in a queue",
     },
     "--node-hours": {
         "type": positive,
         "metavar": "N",
         "help": "use at most N node-hours: run the cheapest first (a night: the most important), and name the others",
     },
-    "--open": {
+    "--resume": {
         "dest": "only_open",
         "action": "store_true",
         "help": "run only the open cases of the last session, with its arguments; its rounds count",
     },
     "--estimate": {
         "action": "store_true",
-        "help": "print what the session would take, in all and by check; run nothing",
+        "help": "print the expected cost of the session, in all and by check; run nothing",
     },
     "--here": {
         "action": "store_true",
-        "help": "measure this machine, also where it has a scheduler and no site file says which nodes to measure",
+        "help": "measure this machine, even if it has a scheduler and no site file names nodes",
     },
-    "--timeout": {"type": positive, "metavar": "M", "help": "stop after M minutes, and keep what was measured"},
-    "--changed": {
+    "--full": {"action": "store_true", "help": "run the full axes too: published sizes and longer axes"},
+    "--timeout": {"type": positive, "metavar": "M", "help": "stop after M minutes, and keep the results"},
+    "--acknowledge": {
         "default": "",
         "metavar": "TEXT",
-        "help": "describe a change on purpose: earlier nights are not compared with this one and later ones",
+        "help": "name a change on purpose: earlier nights are not compared with this one and later ones",
     },
     "--built-by-each": {
         "action": "store_true",
-        "help": "each runtime runs an image that it built; by default all run the same",
+        "help": "each runtime runs its own build of the image; by default all run the same file",
     },
     "--html": {"type": Path, "metavar": "FILE", "help": "write the page of the last night, with its trends"},
     "--image": {
         "metavar": "IMAGE",
-        "help": "run the checks that -n names with this image, a path or an address, and not with their own",
+        "help": "run the checks named by -n with this image, a path or an address, in place of their own",
     },
-    "--run": {"action": "store_true", "help": "run the checks too whose program it has"},
+    "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
     "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
     "--between": {
         "nargs": 2,
         "metavar": ("A", "B"),
-        "help": "compare what the same cases saw and ran: in two reports of ReFrame, or for two partitions, runtimes, "
-        "images or variants of the last session; nothing need have failed",
+        "help": "compare the surroundings and versions of the same cases, failed or not: in two reports of ReFrame, or "
+        "for two partitions, runtimes, images or variants of the last session",
     },
-    "--night": {"action": "store_true", "help": "of the last night in the results database, not the last session"},
+    "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
     "--try": {
         "dest": "tries",
         "action": "store_true",
-        "help": "run the case once more, with all further remedies that may prove a cause",
+        "help": "run the case once more, with all untried remedies that may prove a cause",
     },
-    "--verbose": {"action": "store_true", "help": "show what ReFrame prints too, which is in the log in any case"},
+    "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
     "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
     "--scheduler": {
         "choices": ("slurm", "pbs", "sge", "flux"),
-        "help": "the one to ask, where several are here; by default the first of these that answers",
+        "help": "the scheduler to ask; by default the first of these that answers",
     },
-    "--no-jobs": {"action": "store_true", "help": "ask no node by a job"},
+    "--no-jobs": {"action": "store_true", "help": "submit no job to ask a node"},
     "--system": {"metavar": "NAME", "help": "name of the system"},
     "--json": {"action": "store_true", "help": "print it as one JSON object, for programs and reports of bugs"},
     "--database": {
         "type": Path,
         "metavar": "DB",
-        "help": "results database that is read (default: the one that the site's file names, else reports/results.db)",
+        "help": "results database to read (default: that of the site file, else reports/results.db)",
     },
-    "--period": {"default": "now-30d:now", "help": "when it ran, as ReFrame writes it (default: %(default)s)"},
+    "--period": {"default": "now-30d:now", "help": "period of the runs, in ReFrame's notation (default: %(default)s)"},
     "--nights": {"type": int, "metavar": "N", "help": "fewest nights of a reference (default: 10)"},
     "--write": {
         "nargs": "?",
         "const": "",
         "metavar": "DIRECTORY",
-        "help": "write it, into the directory that the site names (its extras, references), or into this one",
+        "help": "write it into this directory, or into that of the site's extra references",
     },
     "--name": {
         "action": "append",
         "dest": "names",
         "default": [],
         "metavar": "PATTERN",
-        "help": "of which checks, as ReFrame",
+        "help": "pattern of the checks, as for ReFrame",
+    },
+    "--filter-expr": {
+        "metavar": "EXPR",
+        "help": "expression in Python that selects runs; job_nodelist is a list of names",
     },
 }
 #: Short forms of options.
@@ -119,6 +123,8 @@ SHORT = {"--name": "-n"}
 REFRAMES = ("--name", "--verbose", "--system")
 #: What --here means to ReFrame: its own system, which every machine is.
 HERE = "--system=generic"
+#: What --full means to ReFrame.
+FULL = ("-S", "full=yes")
 #: Action of ReFrame with which it is asked for its configuration; a second action on the command line is an error.
 ASKED = "--show-config"
 #: Options that ReFrame does not know.

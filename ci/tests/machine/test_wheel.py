@@ -99,8 +99,8 @@ def test_the_same_commands_work_from_a_wheel_an_editable_installation_and_a_clon
         place = other
         commands = {"run": (start, "run"), "report": (start, "report"), "estimate": (start, "run", "--estimate")}
         if way == "clone":
-            scripts = {name: (other / "ci" / name,) for name in ("run", "report")}
-            commands = {**scripts, "estimate": (other / "ci" / "run", "--estimate")}
+            script = other / "ci" / "run"
+            commands = {**commands, "run": (script,), "estimate": (script, "--estimate")}
     before = lasting(untouched)
     status, said = run(*commands["estimate"], *SHORT, cwd=here)
     assert status == 0, said

@@ -24,7 +24,7 @@ def test_a_plain_session_has_the_plain_cases_and_says_how_many_more_there_are(se
 def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
     (tmp_path / "config.py").write_text("site_configuration = {}\n")
     place = reframe_process.Workplace(tmp_path, checks=str(STARTUP), config=tmp_path / "config.py")
-    assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 1
+    assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 2
     assert f"no check was run, but {LINE}" in capsys.readouterr().out
 
 

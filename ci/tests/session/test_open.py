@@ -53,7 +53,7 @@ def test_minutes_are_spent_on_what_they_close(opened):
     assert "the open cases need more time than is left" in output
     assert table(output)[-1] == (
         "pairs here spread by 3 % (Late) to 3 % (Soon); 2 of 5 verdicts are open, 5 more minutes would close 1 of "
-        "them: containercheck run --minutes 5 --open"
+        "them: containercheck run --minutes 5 --resume"
     )
     # The person's arguments stay.
     cases = [case for each in json.loads(opened.report.read_text())["runs"] for case in each["testcases"]]
@@ -98,7 +98,7 @@ def test_a_case_goes_on_only_on_the_partition_where_it_is_open(opened):
     system = {"name": "here", "hostnames": [".*"], "partitions": partitions}
     opened.config.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
     assert run(opened, "-n", "Elsewhere|Quick", "-S", "seconds=10")[0] == 0
-    status, output = run(opened, "--open")
+    status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Elsewhere"]]), output
     assert "@here:second+builtin" in output and "@here:one+builtin" not in output
     assert table(output)[-1].endswith("; all 4 verdicts closed")
@@ -112,7 +112,7 @@ def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     output, _ = process.communicate(timeout=120)
     assert (process.returncode, table(output)[-1]) == (1, "run: error: stopped by SIGTERM")
     assert not running(stage)
-    assert "containercheck run --minutes 1 --open" in table(output)[-2]
+    assert "containercheck run --minutes 1 --resume" in table(output)[-2]
     assert measured(opened)[0] == {"Waits": [10] * 2}
 
 
@@ -124,17 +124,17 @@ def test_a_fixed_number_of_rounds_is_one_pass(opened):
 
 def test_what_is_open_goes_on_later(opened):
     assert run(opened, "-n", "Quick|Soon|Long", "-S", "seconds=10", "-S", "mark=seen")[0] == 0
-    status, output = run(opened, "--open", "--minutes", "1")
+    status, output = run(opened, "--resume", "--minutes", "1")
     assert (status, passes(output)) == (0, [["Soon"]]), output
     assert measured(opened)[1:] == [{"Soon": [10] * 2 + [16] * 3}]
-    status, output = run(opened, "--open")
+    status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Long"]]), output
     assert table(output)[-1].endswith("; all 3 verdicts closed")
     assert [line.split()[0] for line in table(output)[1:4]] == ["Quick", "Soon", "Long"]
     assert measured(opened)[2:] == [{"Long": [10] * 2 + [247] * 49}]
     # The first session's arguments hold.
     assert json.loads(opened.report.read_text())["runs"][-1]["testcases"][0]["mark"] == "seen"
-    status, output = run(opened, "--open")
+    status, output = run(opened, "--resume")
     assert (status, output) == (0, "run: nothing is open in the last session\n")
 
 
@@ -147,7 +147,7 @@ def test_what_was_measured_before_and_cannot_run_is_lost(opened):
     chosen = ("-n", "Quick|Soon", "-S", "seconds=10")
     assert run(opened, *chosen)[0] == 0
     said = lacking(opened, "Soon")
-    status, output = run(opened, "--open")
+    status, output = run(opened, "--resume")
     assert (status, said in output) == (2, True), output
     status, output = run(opened, *chosen)
     assert (status, said in output) == (2, True), output
@@ -189,36 +189,36 @@ def comparing(place, new, *arguments, program=COMPARING):
 
 
 def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
-    """ci/acceptance OLD NEW1, then OLD NEW2 --open: NEW2 passed before it ran."""
+    """ci/acceptance OLD NEW1, then OLD NEW2 --resume: NEW2 passed before it ran."""
     assert run(opened, "-n", "Quick", "-S", "seconds=10")[0] == 0
-    status, output = comparing(opened, "1.4", "--open", "-n", "Quick|Soon", "-S", "seconds=10")
+    status, output = comparing(opened, "1.4", "--resume", "-n", "Quick|Soon", "-S", "seconds=10")
     assert "the last session compared bare and containers only, and not old one, new 1.4" in output
     assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
-    status, output = comparing(opened, "1.5", "--open", "-n", "Quick|Soon", "-S", "seconds=10")
+    status, output = comparing(opened, "1.5", "--resume", "-n", "Quick|Soon", "-S", "seconds=10")
     assert "run: the last session compared old one, new 1.4, and not old one, new 1.5: this one begins anew" in output
     assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
     # What is open of the same one goes on, with its arguments.
-    status, output = comparing(opened, "1.5", "--open")
+    status, output = comparing(opened, "1.5", "--resume")
     assert (status, passes(output)) == (0, [["Soon"]]), output
     # Where nothing is open, what was found out is said again: it may have been rejected.
-    status, output = comparing(opened, "1.5", "--open")
+    status, output = comparing(opened, "1.5", "--resume")
     assert (status, passes(output)) == (0, [])
     assert [line.split()[0] for line in table(output)[1:3]] == ["Quick", "Soon"]
 
 
 def test_open_metrics_beyond_reach_are_left_alone_and_too_few_rounds_become_enough(opened):
     run(opened, "-n", "Never", "-S", "seconds=10")
-    status, output = run(opened, "--open")
+    status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [])
     assert table(output)[-1].endswith("more rounds would not close it: it takes longer runs or a quieter machine")
     status, output = run(opened, "-n", "Vague", "-S", "seconds=10")
-    assert table(output)[-1].endswith("after too few rounds to tell what it takes: containercheck run --open")
-    status, output = run(opened, "--open")
+    assert table(output)[-1].endswith("after too few rounds to tell what it takes: containercheck run --resume")
+    status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Vague"]]), output
     assert table(output)[-1].endswith("the only verdict is closed")
 
 
 def test_without_an_earlier_session_nothing_is_open(opened):
-    status, output = run(opened, "--open")
-    assert status == 1
+    status, output = run(opened, "--resume")
+    assert status == 2
     assert output == f"run: error: no session was run here yet: there is no {opened.report}\n"

@@ -29,7 +29,7 @@ def test_a_failure_is_final(place, name):
     assert f"\nFAILED: {name} bare, 1 node(s): " in output
     assert "1 of 2 checks failed" in table(output)[-1]
     # Nothing is open, and it failed all the same.
-    status, output = run(place, "--open", program=PLAIN)
+    status, output = run(place, "--resume", program=PLAIN)
     assert (status, "RUN      ]" in output) == (1, False), output
     assert output.startswith("run: nothing is open in the last session\n")
     assert f"FAILED: {name} bare: " in output
@@ -39,7 +39,7 @@ def test_an_unfinished_report_of_an_earlier_session_is_not_read(place):
     assert run(place, "-n", "Fine")[0] == 0
     place.latest.write_text("half a report")
     status, output = run(place, "-n", "NoSuchCheck")
-    assert status == 1
+    assert status == 2
     assert "no check was run" in output
     assert not any(path.exists() for path in (place.report, place.latest))
 
@@ -55,7 +55,7 @@ def test_a_check_that_does_not_load_is_a_failure(place, lines):
     assert "a check file does not load" in output
     assert table(output)[1].split()[0] == "Fine"
     # It did not run, and what goes on without it is not fine either.
-    status, output = run(place, "--open", program=PLAIN)
+    status, output = run(place, "--resume", program=PLAIN)
     assert (status, "run: error: a check file does not load: " in output) == (1, True), output
 
 
@@ -124,7 +124,7 @@ def test_reports_and_database_lie_where_the_site_says(place, named_too):
     elsewhere = place.directory / "elsewhere" / "report.json"
     status, output = run(place, "-n", "Fine", RFM_CONFIG_FILES=files, RFM_REPORT_FILE=str(elsewhere))
     assert (status, elsewhere.exists()) == (0, True), output
-    assert run(place, "--open", RFM_REPORT_FILE=str(elsewhere)) == (0, "run: nothing is open in the last session\n")
+    assert run(place, "--resume", RFM_REPORT_FILE=str(elsewhere)) == (0, "run: nothing is open in the last session\n")
 
 
 def test_a_database_that_is_locked_is_named_and_the_verdicts_are_kept(place):
@@ -255,5 +255,5 @@ def test_whoever_reads_no_further_ends_the_session(place, endless, stage):
     assert process.wait(timeout=120) != 0
     assert not running(stage)
     # A later session does not take it for complete.
-    status, output = run(place, "--open", program=PLAIN)
+    status, output = run(place, "--resume", program=PLAIN)
     assert (status, "Traceback" in output) == (1, False), output

@@ -150,7 +150,7 @@ def sif(tmp_path):
 def test_a_wrong_command_line_is_one_line(words, message, sif, capsys):
     with pytest.raises(SystemExit) as ended:
         acceptance.main([sif if word == "SIF" else word for word in words], None)
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
 

@@ -35,13 +35,13 @@ def test_help_shows_every_option_of_the_command_and_an_example_that_it_understan
     assert len(examples) == len(COMMANDS[name].examples) >= 2
     for words in examples:
         own = [word for word in words.split() if word.startswith("--")]
-        assert {*own} <= {*COMMANDS[name].options, "--open"}
+        assert {*own} <= {*COMMANDS[name].options, "--resume"}
 
 
 def test_who_called_a_script_of_the_checkout_reads_how_it_was_typed():
-    status, said, _ = command("run", "--help", CONTAINERCHECK_TYPED="ci/")
-    assert (status, said.partition(" [")[0]) == (0, "usage: ci/run")
-    assert "\n  ci/run --minutes 90 " in said
+    status, said, _ = command("run", "--help", CONTAINERCHECK_TYPED=".venv/bin/containercheck ")
+    assert (status, said.partition(" [")[0]) == (0, "usage: .venv/bin/containercheck run")
+    assert "\n  .venv/bin/containercheck run --minutes 90 " in said
 
 
 def test_the_whole_has_a_help_too():
@@ -49,6 +49,10 @@ def test_the_whole_has_a_help_too():
     assert status == 0
     # A long summary goes on in the next line.
     assert all(command.summary in " ".join(said.split()) for command in COMMANDS.values())
+
+
+def test_every_command_has_statuses_of_the_one_table():
+    assert all({0} < {*command.statuses} <= {0, 1, 2} < {*parsers.STATUSES} for command in COMMANDS.values())
 
 
 def test_every_option_belongs_to_a_command():
@@ -63,9 +67,12 @@ def test_every_option_belongs_to_a_command():
         (["--minutes", "5"], 64, "containercheck: error: the following arguments are required: COMMAND"),
         (["run", "--minutes", "x"], 64, "run: error: argument --minutes: 'x' is not a number above 0"),
         (["run", "--timeout", "5"], 64, "run: error: --timeout is not an option of containercheck run, but of contain"),
-        (["nightly", "--open"], 2, "nightly: error: --open is not an option of containercheck nightly, but of "),
-        (["references", "--nights", "3"], 2, "references: error: --nights: of less than 5 nothing follows"),
-        (["report", "--htm", "x"], 2, "report: error: unrecognized arguments: --htm"),
+        (["nightly", "--resume"], 64, "nightly: error: --resume is not an option of containercheck nightly, but of "),
+        (["references", "--nights", "3"], 64, "references: error: --nights: of less than 5 nothing follows"),
+        (["report", "--htm", "x"], 64, "report: error: unrecognized arguments: --htm"),
+        (["run", "--open"], 64, "run: error: --open is now --resume"),
+        (["nightly", "--changed=x"], 64, "nightly: error: --changed is now --acknowledge"),
+        (["estimate"], 64, "containercheck: error: estimate is now run --estimate"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words, status, said):

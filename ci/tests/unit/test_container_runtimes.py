@@ -95,8 +95,8 @@ def test_the_table_is_whole():
 
 def test_the_documentation_says_of_each_runtime_what_works():
     """A row for each, and for each of its ways: several nodes, integrated, without root, and what was tried."""
-    text = (REPOSITORY / "images" / "README.md").read_text()
-    (table,) = re.findall(r"^### What works.*?^(\| runtime .*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    text = (REPOSITORY / "ci" / "docs" / "images.md").read_text()
+    (table,) = re.findall(r"^## What works.*?^(\| runtime .*?)\n\n", text, re.MULTILINE | re.DOTALL)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert {len(row) for row in rows} == {5} and all(all(row) for row in rows)
     named = {name.strip("` ") for row in rows[2:] for name in row[0].split(",")}

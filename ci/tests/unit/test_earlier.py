@@ -85,12 +85,12 @@ def with_container(side, **facts):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        # ci/acceptance OLD NEW1, then OLD NEW2 --open.
+        # ci/acceptance OLD NEW1, then OLD NEW2 --resume.
         (
             {"sides": (BARE, with_container(GENERIC, command="/opt/2/apptainer"))},
             "the runtime of subject was apptainer, and is /opt/2/apptainer",
         ),
-        # A plain session, then ci/acceptance --open: there are no such sides in its rounds.
+        # A plain session, then ci/acceptance --resume: there are no such sides in its rounds.
         (
             {"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))},
             "side subject was generic (judged against it: baseline), and is none",

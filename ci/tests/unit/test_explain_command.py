@@ -93,7 +93,7 @@ def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
     save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
     monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    assert explain.main(["HPCC", "--try"], place) == 1
+    assert explain.main(["HPCC", "--try"], place) == 2
     assert "no case failed" in capsys.readouterr().err
 
 
@@ -218,9 +218,9 @@ def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
         path.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
     assert explain.main(["--between", *map(str, paths)], None) == 0
     assert "sees bare libc: a -> b" in capsys.readouterr().out
-    assert explain.main(["--between", str(paths[0]), "generic"], None) == 1
+    assert explain.main(["--between", str(paths[0]), "generic"], None) == 2
     assert "no report generic: name two reports, or two partitions" in capsys.readouterr().err
-    assert explain.main(["--between", str(paths[0]), str(tmp_path / "gone.json")], None) == 1
+    assert explain.main(["--between", str(paths[0]), str(tmp_path / "gone.json")], None) == 2
     assert "no report" in capsys.readouterr().err
     monkeypatch.setattr(explain, "last_report", lambda place: paths[0])
     assert explain.main(["--between", "bare", "generic"], None) == 0
@@ -232,9 +232,9 @@ def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):
     path = made.store(tmp_path / "results.db", [made.session(0, [RAW]), made.session(1, [case])])
     assert explain.main(["HPCC", "--database", str(path)], None) == 0
     assert "  X=1 is set" in capsys.readouterr().out.splitlines()
-    assert explain.main(["GROMACS", "--database", str(path)], None) == 1
+    assert explain.main(["GROMACS", "--database", str(path)], None) == 2
     assert "no case of the last night has 'GROMACS' in its name" in capsys.readouterr().err
-    assert explain.main(["HPCC", "--database", str(tmp_path / "none.db")], None) == 1
+    assert explain.main(["HPCC", "--database", str(tmp_path / "none.db")], None) == 2
     other = made.store(tmp_path / "other.db", [made.session(0, [case], nightly="")])
-    assert explain.main(["HPCC", "--database", str(other)], None) == 1
+    assert explain.main(["HPCC", "--database", str(other)], None) == 2
     assert "has no night: run" in capsys.readouterr().err

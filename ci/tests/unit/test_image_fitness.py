@@ -271,7 +271,7 @@ def test_exit_status_of_an_image_is_documented_and_kept(here, monkeypatch, tmp_p
     monkeypatch.undo()
     with pytest.raises(SystemExit) as ended:
         image_command.main(["my.sif", "--json", "--markdown"], None)
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     monkeypatch.setattr(image_command.inventory, "inventory", lambda: {**HOST, "runtimes": []})
     assert image_command.main(["my.sif"], None) == 2
     assert "no runtime that runs image files" in capsys.readouterr().out
@@ -330,14 +330,15 @@ def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, t
     (tmp_path / "ci/templates").mkdir(parents=True)
     script = tmp_path / "ci/templates/image-summary"
     shutil.copy(REPOSITORY / "ci/templates/image-summary", script)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
     write_program(tmp_path / "ci/setup", "echo set up")
-    write_program(tmp_path / "ci/image", f'echo "# $*"; exit {status}')
+    write_program(tmp_path / ".venv/bin/containercheck", f'echo "# $*"; exit {status}')
     variables = {"PATH": "/usr/bin:/bin", "IMAGE": "a b.sif", "RUN": "true", "CHECK": "HPCC"}
     if github:
         variables.update(GITHUB_STEP_SUMMARY=str(tmp_path / "summary"), GITHUB_OUTPUT=str(tmp_path / "out"))
     done = subprocess.run([script], env=variables, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
     written = (tmp_path / ("summary" if github else "image.md")).read_text()
-    assert written == "# a b.sif --run --name HPCC --markdown\n"
+    assert written == "# image a b.sif --run --name HPCC --markdown\n"
     if github:
         assert (tmp_path / "out").read_text() == f"status={status}\n"

@@ -451,7 +451,7 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
 def test_a_python_without_the_packages_of_a_page_names_them(tmp_path):
     # Without its own packages, this Python is any other one.
     result = command("--html", tmp_path / "x.html", options=["-S"], PYTHONPATH=str(REPOSITORY / "checks"))
-    assert result.returncode == 1
+    assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
     assert "run .venv/bin/containercheck report" in line
@@ -460,9 +460,9 @@ def test_a_python_without_the_packages_of_a_page_names_them(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--database", "x.db"], 2, "name either reports"),
-        (["--htm", "x.html"], 2, "report: error: unrecognized arguments: --htm"),
-        (["--html", "x.html", "--database", "none.db"], 1, "report: error: there is no results database none.db"),
+        (["--database", "x.db"], 64, "name either reports"),
+        (["--htm", "x.html"], 64, "report: error: unrecognized arguments: --htm"),
+        (["--html", "x.html", "--database", "none.db"], 2, "report: error: there is no results database none.db"),
     ],
 )
 def test_a_wrong_request_is_an_error_in_one_line(arguments, status, message):

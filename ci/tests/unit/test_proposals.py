@@ -217,7 +217,7 @@ def test_nights_become_a_diff_and_the_site_gets_what_it_accepts(place, night, ru
     assert ours.read_text() == FILE
     # Nothing goes into the checkout, unless somebody says so.
     status, diff, said = run("-n", "Fine", "--write")
-    assert (status, diff) == (1, "")
+    assert (status, diff) == (2, "")
     assert "names no directory for references of here:one" in said
     own = place.directory / "site"
     (place.directory / "site.py").write_text(site_text(references=str(own)))
@@ -264,7 +264,7 @@ def test_a_check_with_an_axis_begins_a_file_that_is_keyed_by_it(place, night, ru
     ours = place.directory / "checks" / "references" / "Sized.yaml"
     ours.write_text("Sized:\n  $index: [$partition, variant, num_nodes]\n  x: {}\n")
     status, diff, said = run("-n", "Sized")
-    assert (status, diff) == (1, "")
+    assert (status, diff) == (2, "")
     assert "Sized here:one bare 1: the file's $index cannot tell 2 cases apart" in said
 
 
@@ -298,18 +298,18 @@ def test_too_few_nights_are_told_and_propose_nothing(place, night, run):
     for ago, rate in enumerate(NIGHTS[:9], 1):
         night(ago, rate)
     status, diff, said = run("-n", "Fine")
-    assert (status, diff) == (1, "")
+    assert (status, diff) == (2, "")
     assert said.splitlines() == [
         "references: Fine here:one bare 1: 9 night(s), 10 are needed",
         "references: error: there is nothing to propose",
     ]
     assert run("-n", "Fine", "--nights", "9")[0] == 0
-    assert run("-n", "Fine", "--nights", "5", "--period", "now-4d:now")[0] == 1
+    assert run("-n", "Fine", "--nights", "5", "--period", "now-4d:now")[0] == 2
 
 
 def test_what_cannot_be_read_is_one_line(place, night, run):
     status, diff, said = run()
-    assert (status, diff) == (1, "")
+    assert (status, diff) == (2, "")
     missing = f"there is no results database {place.directory}/results.db: run containercheck run first"
     assert said == f"references: error: {missing}\n"
     assert not (place.directory / "results.db").exists()
@@ -321,7 +321,7 @@ def test_what_cannot_be_read_is_one_line(place, night, run):
         (("--system", "nowhere"), "could not find a configuration entry"),
     ):
         status, diff, said = run(*arguments)
-        assert (status, diff) == (1, "")
+        assert (status, diff) == (2, "")
         assert why in said
         assert len(said.splitlines()) == 1
 
@@ -338,3 +338,9 @@ def test_a_brace_on_a_command_line_and_a_damaged_session_stop_nothing(place, nig
     assert "median of 11 nights" in diff
     (line,) = said.splitlines()
     assert "is left out: " in line
+
+
+def test_a_wrong_command_line_ends_with_64(run):
+    with pytest.raises(SystemExit) as ended:
+        run("--nights", "3")
+    assert ended.value.code == 64

@@ -175,11 +175,11 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
         (
             [CLOSE, WIDE],
             "pairs here spread by 9 % (GROMACS) to 40 % (PingPong); 2 of 5 verdicts are open, 2 more minutes would "
-            "close 1 of them: containercheck run --minutes 2 --open",
+            "close 1 of them: containercheck run --minutes 2 --resume",
         ),
         (
             [case("A", row(needed=13, overhead_unit="s", spread=0.1))],
-            "the only verdict is open, 1 more minute would close it: containercheck run --minutes 1 --open",
+            "the only verdict is open, 1 more minute would close it: containercheck run --minutes 1 --resume",
         ),
         (
             [case("A", row("pass"), row(metric="other"))],
@@ -188,7 +188,7 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
         ),
         (
             [case("A", row(rounds=3, spread=None))],
-            "the only verdict is open after too few rounds to tell what it takes: containercheck run --open",
+            "the only verdict is open after too few rounds to tell what it takes: containercheck run --resume",
         ),
         (
             [case("A", row("fail"), row(needed=20), result="fail")],

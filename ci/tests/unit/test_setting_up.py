@@ -90,13 +90,10 @@ def packages(lines):
     return " ".join(named).split()
 
 
-@pytest.mark.parametrize("script", ["doctor", "site", "image", "report", "references"])
-def test_who_asks_in_a_fresh_clone_gets_the_environment_and_nothing_else(place, script):
-    result = run(place, script, "word")
-    assert changes(place) == []
-    assert (result.returncode, result.stdout) == (0, f"asked {script} word\n"), result.stderr
+def test_setup_makes_only_the_environment_on_request(place):
+    result = run(place, "setup", "--venv")
+    assert (result.returncode, changes(place)) == (0, []), result.stderr
     assert (place / "repo" / ".venv").is_symlink()
-    assert result.stderr.startswith(f"{script}: there is no .venv yet: making it, and nothing else. ")
 
 
 def test_a_dry_run_lists_what_set_up_then_lists_and_does(place):

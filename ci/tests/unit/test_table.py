@@ -281,7 +281,7 @@ def test_a_session_without_results_is_an_error(tmp_path, content):
     if content is not None:
         path.write_text(content)
     result = print_report(path)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr.startswith("report: error: ")
     assert "Traceback" not in result.stderr
 

@@ -1,0 +1,138 @@
+"""Documents: the site builds without a warning, tables agree with the code, and the English is plain (DESIGN 14)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.command.parsers import COMMANDS, STATUSES
+from containercheck.results.row import Row
+from containercheck.session.usage import OPTIONS
+from test_sites import extras_of_template
+
+DOCUMENTS = sorted(
+    path for pattern in ("*.md", "[!.]*/**/*.md", ".github/**/*.md") for path in REPOSITORY.glob(pattern)
+)
+SIGNPOSTS = sorted(path for path in REPOSITORY.glob("*/**/README.md") if "/." not in str(path))
+#: Most words of a sentence, and of a directory's README.
+SENTENCE, SIGNPOST = 20, 150
+#: Patterns of sentences that a hurried reader stumbles over, and the remedy.
+RIDDLES = {
+    r"\b(what|where|whatever|whoever)\b(?![^.?!]*\?)": "write a noun, 'if' or 'in which'",
+    r"\bwho(se)?\b": "write a noun",
+    r"\bthat which\b|\ball (else|that)\b": "write a noun",
+    r"\b(is|are|was|were) (told|said)\b|\btells?\b|\btold\b": "a program shows, reports or prints",
+    r"(?<!there )\b(is|are|was|were) no\b": "write 'is not a'",
+    r"\bnobody\b|\bno one\b|\bsomebody\b|\banybody\b": "name the person or the tool",
+    r"\bof (ours|its own|theirs)\b": "write 'our' or 'its own' before the noun",
+    r"\bbeside\b": "write 'next to' or 'besides'",
+    r"\bsome \d": "write 'about'",
+    r"\bso (many|much|long)\b": "write the number or the limit",
+    r"(?:^|(?<=[.!?] ))(Of|From) (two|each|both|what)\b": "begin with the subject",
+    r"\bas of\b|\bby coin\b|\bthe one who\b": "write it in plain words",
+}
+
+
+def prose(text: str) -> list[str]:
+    """Return the sentences of a document in Markdown: no code, no tables, no links' addresses."""
+    text = re.sub(r"^(```|:::)[\s\S]*?^\1.*$|^( {4}|\|).*$|<!--[\s\S]*?-->|^#.*$", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`\n]*(\n[^`\n]*)?`", "CODE", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    blocks = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", f"\n{text}")
+    sentences = [re.split(r"(?<=[.?!:;])\s+", " ".join(block.split())) for block in blocks]
+    return [sentence for block in sentences for sentence in block if sentence]
+
+
+def riddles(sentence: str) -> list[str]:
+    """Return the complaints about a sentence."""
+    found = [remedy for pattern, remedy in RIDDLES.items() if re.search(pattern, sentence, re.IGNORECASE)]
+    words = len(sentence.split())
+    return [*found, f"{words} words: split it"] if words > SENTENCE else found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_sentences_are_short_and_plain(path):
+    complaints = [
+        f"{sentence}: {'; '.join(found)}" for sentence in prose(path.read_text()) if (found := riddles(sentence))
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_a_riddle_and_a_long_sentence_are_found():
+    text = "What it does is told. All is *well*, and `what` is code.\n\n    what\n\n" + "Word " * 21
+    assert [len(riddles(sentence)) for sentence in prose(text)] == [2, 0, 1]
+
+
+@pytest.mark.parametrize("path", SIGNPOSTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_the_readme_of_a_directory_is_a_signpost(path):
+    assert len(path.read_text().split()) <= SIGNPOST
+
+
+def test_the_table_of_applications_is_that_of_the_classes():
+    command = [sys.executable, str(REPOSITORY / "ci" / "docs" / "tables.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_site_has_no_warning_and_every_table(tmp_path):
+    """It is built with warnings as errors: a broken link, or a page that no other page names."""
+    pytest.importorskip("sphinx", reason="no sphinx: ci/setup --tests installs it")
+    words = ["-W", "-q", "-E", "-b", "html", "-d", str(tmp_path / "pages"), "ci/docs", str(tmp_path / "site")]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *words], cwd=REPOSITORY, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site" / "reference.html").read_text()
+    assert "<!-- table" not in page
+    for name in (*COMMANDS, *OPTIONS, *extras_of_template(), *(field.name for field in fields(Row)), "seconds", "duet"):
+        assert f">{name}" in page or f" {name}" in page, name
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_each_command_in_a_document_is_understood(path):
+    """Commands and options of ours; each other option has to be one of ReFrame's."""
+    for name, words in re.findall(r"(?:containercheck|ci)[ /]([a-z]+)\b([^#`\n]*)", path.read_text()):
+        if name in COMMANDS:
+            options = re.findall(r"(?<= )--[\w-]+", words)
+            assert {*options} <= {*COMMANDS[name].options, "--help", "--dry-run", "--system"}, (name, words)
+
+
+def test_the_release_has_one_version_and_a_date():
+    version = project_version((REPOSITORY / "pyproject.toml").read_text())
+    assert f"\nversion: {version}\n" in (REPOSITORY / "CITATION.cff").read_text()
+    log = (REPOSITORY / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", log, re.MULTILINE)
+    assert len(log.splitlines()) <= 40
+
+
+def project_version(text: str) -> str:
+    """Return the version in pyproject.toml."""
+    return re.search(r'^version = "(.*)"$', text, re.MULTILINE)[1]
+
+
+def test_the_help_is_plain():
+    texts = [facts["help"] for facts in OPTIONS.values()] + [*STATUSES.values()]
+    for command in COMMANDS.values():
+        purposes = [purpose for _, purpose in command.examples]
+        texts += [command.summary, command.note, *purposes, *command.statuses.values()]
+    complaints = [f"{part}: {found}" for text in texts for part in prose(text) if (found := riddles(part))]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_every_action_of_others_is_pinned_by_its_hash():
+    for path in REPOSITORY.glob(".github/**/*.yml"):
+        for action in re.findall(r"^\s*(?:# )? *- uses: (\S+)", path.read_text(), re.MULTILINE):
+            assert action.startswith("./") or re.search(r"@[0-9a-f]{40}$", action), (path, action)
+
+
+def test_the_example_of_an_application_loads_in_three_variants(tmp_path):
+    page = (REPOSITORY / "ci" / "docs" / "applications.md").read_text()
+    (tmp_path / "mycode.py").write_text(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1])
+    command = [Path(sys.executable).with_name("reframe"), "-c", tmp_path / "mycode.py", "-l"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "Found 3 check(s)" in done.stdout, done.stdout + done.stderr
