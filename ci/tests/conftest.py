@@ -27,6 +27,7 @@ from containercheck.job import locks, processes
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.verdict.findings import Findings
+from containercheck.results import formatting
 from containercheck.site import node_commands
 from hypothesis import settings
 
@@ -65,6 +66,12 @@ def pytest_configure(config):
     site = configuration.load_config("<builtin>")
     site.select_subconfig("generic:default")
     runtime.init_runtime(site)
+
+
+@pytest.fixture(autouse=True)
+def speaker() -> None:
+    """Let messages begin with ``run``, whatever command an earlier test of this process spoke as."""
+    formatting.speak_as("run")
 
 
 def eventually(condition: Callable[[], Any], patience: float = 120) -> bool:

@@ -112,10 +112,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "PATTERN",
         "help": "pattern of the checks, as for ReFrame",
     },
-    "--filter-expr": {
-        "metavar": "EXPR",
-        "help": "expression in Python that selects runs; job_nodelist is a list of names",
-    },
 }
 #: Short forms of options.
 SHORT = {"--name": "-n"}
