@@ -65,7 +65,7 @@ def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
     assert case["result"] == "pass", result.output
     names = ("rfm_build.sh", "rfm_job.sh", "prepare.sh")
     build, job, prepare = (Path(case["stagedir"], name).read_text() for name in names)
-    assert "--mpi mpich" in build
+    assert '"family": "mpich"' in build
     assert "hostmpi plan" in prepare and "--libmpi=/opt/cray/mpt/" in prepare
     assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
 

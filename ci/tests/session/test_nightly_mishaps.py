@@ -36,7 +36,7 @@ def place(tmp_path):
 
 @pytest.mark.parametrize(
     ("where", "module", "name"),
-    [("containercheck.report", "page", "write"), ("containercheck.history", "change_points", "standing")],
+    [("containercheck.report.page", "contents", "write"), ("containercheck.history", "change_points", "standing")],
 )
 def test_a_fault_of_ours_costs_no_results_and_is_no_regression(place, where, module, name):
     lines(place, "Steady", steady(2))
