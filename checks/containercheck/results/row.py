@@ -15,7 +15,7 @@ from containercheck.job.verdict.comparison import EMULATED as EMULATED
 from containercheck.job.verdict.comparison import NOT_JUDGED as NOT_JUDGED
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeGuard
+    from typing import TypeGuard
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 3

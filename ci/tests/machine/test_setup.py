@@ -99,7 +99,7 @@ def test_an_estimate_changes_nothing(checkout):
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "run: error: nothing is set up here yet, and who asks changes nothing: run ci/setup first\n"
     environments.of_copy(checkout)
-    result = run(checkout, "run", "--estimate", "-n", "StartUp%variant=bare", RFM_CONFIG_FILES="")
+    result = run(checkout, "run", "--here", "--estimate", "-n", "StartUp%variant=bare", RFM_CONFIG_FILES="")
     assert result.returncode == 0 and "StartUp" in result.stdout, result.stderr
     assert not (checkout / "set-up").exists()
     # Any other command does set up.
