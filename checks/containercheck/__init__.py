@@ -8,7 +8,7 @@ import importlib
 import sys
 
 #: Oldest Python of a session; what runs on nodes does with an older one.
-OLDEST_PYTHON = (3, 9)
+OLDEST_PYTHON = (3, 10)
 
 #: The names that application files use, by the module that defines them.
 _NAMES = {

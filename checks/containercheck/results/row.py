@@ -7,15 +7,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeGuard
 
 from containercheck.job import contract
 from containercheck.job.stats import pairs
 from containercheck.job.verdict.comparison import EMULATED as EMULATED
 from containercheck.job.verdict.comparison import NOT_JUDGED as NOT_JUDGED
-
-if TYPE_CHECKING:
-    from typing import TypeGuard
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 3

@@ -139,8 +139,8 @@ def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):
 
 
 def test_an_old_python_is_said_before_a_file_is_compiled(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 8, 19))
-    with pytest.raises(SystemExit, match=r"^containercheck: Python 3\.8 is too old, 3\.9 or newer is needed: "):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 19))
+    with pytest.raises(SystemExit, match=r"^containercheck: Python 3\.9 is too old, 3\.10 or newer is needed: "):
         containercheck.require_python()
     with pytest.raises(SystemExit, match="is too old"):
         _ = containercheck.Metric
