@@ -125,7 +125,7 @@ def test_second_up_starts_nothing(up):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--nodes", "3"), "2 nodes of 1 cores.* virtual-cluster down"),
+        (("--nodes", "3"), "2 nodes of 1 cores.*virtual-cluster down"),
         (("--like", "smt"), "the cluster is like no other. To change that, first run: ci/virtual-cluster down"),
         (("--like", "chpce", "--small"), "--like chpce needs compilers on its nodes: leave out --small"),
         *((("--like", name), "--like needs one of: chpce cray cte_power gri") for name in ("", "../layout", "cray.sh")),
