@@ -15,7 +15,7 @@ import pytest
 from conftest import REPOSITORY
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
-from containercheck.history.series import OVERHEAD, series
+from containercheck.history.series import BARE, OVERHEAD, series
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.wording import plain
@@ -64,15 +64,15 @@ def failures(root):
     return [details for details in root.iter("details") if details.get("id", "").startswith("failure-")]
 
 
-def moved(found):
-    """Return the change of one overhead in the fourth of five nights."""
+def moved(found, kind=OVERHEAD, worse=True, confirmed=True):
+    """Return a change of one metric in the fourth of five nights."""
+    wanted = (kind, "PingPong", "" if kind == BARE else "generic", 2, "metric_1")
     (metric,) = [
         metric
         for metric in series(found)
-        if (metric.kind, metric.application, metric.variant, metric.nodes, metric.metric)
-        == (OVERHEAD, "PingPong", "generic", 2, "metric_1")
+        if (metric.kind, metric.application, metric.variant, metric.nodes, metric.metric) == wanted
     ]
-    return Change(metric, 3, 3.0, 15.0, 12.0, 1e-6, True, True)
+    return Change(metric, 3, 3.0, 15.0, 12.0, 1e-6, worse, confirmed)
 
 
 def odd():
@@ -162,6 +162,13 @@ def test_changes_come_first_with_their_cause_since_when_and_a_command(shown):
     assert "overhead of generic +3 % → +15 %" in changed
     assert "containercheck run --system=cluster:compute -n '^PingPong%variant=generic%num_nodes=2$'" in changed
     assert html.index('id="changed"') < html.index('id="failed"') < html.index('id="matrix"')
+
+
+def test_a_cause_has_the_heading_of_its_worst_change():
+    found = read(sessions())
+    better, worse = moved(found, BARE, worse=False), moved(found, confirmed=False)
+    _, root = rendered(found, [better, worse])
+    assert part(root, "changed").startswith("What changed ? Proposed, not confirmed: bare and overhead both moved ")
 
 
 def test_a_night_like_the_others_has_a_sentence_in_each_part():
