@@ -53,7 +53,7 @@ def main():
             "it: site's extras, python" % (sys.executable, sys.version_info[0], sys.version_info[1])
         )
     if len(sys.argv) > 1 and sys.argv[1].startswith(OWNERS):
-        # Of all programs of the build step: see job/build/file_trees.py.
+        # All programs of the build step may need it (job/build/file_trees.py).
         os.environ["CONTAINERCHECK_CACHE_OWNERS"] = sys.argv.pop(1)[len(OWNERS) :]
     if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
         sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(sorted(PROGRAMS))))

@@ -9,7 +9,7 @@ leaves the verdict's error rates as they are, ci/benchmarks/detection.py simulat
 Results are published, and what others run is private: results name only the owner of a process, and only the job's own
 log has the names of processes.
 
-    python3 checks/containercheck watch
+    python3 checks/containercheck/job watch
 
 writes a line a second into ``watch/<node>.lines`` until the job ends: the time, who took how much of the node since the
 last line, and what the job's ranks use there: libraries, interfaces, shared memory. Slurm starts it on every node of a

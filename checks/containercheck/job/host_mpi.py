@@ -1,8 +1,8 @@
 """Bring the host's MPI into a container: the integrated variant (standard library only; run in the job).
 
-    python3 checks/containercheck hostmpi plan --bind='-B{source}:{target}' --side subject hpcc
-    python3 checks/containercheck hostmpi verify subject
-    python3 checks/containercheck hostmpi lend mpich
+    python3 checks/containercheck/job hostmpi plan --bind='-B{source}:{target}' --side subject hpcc
+    python3 checks/containercheck/job hostmpi verify subject
+    python3 checks/containercheck/job hostmpi lend mpich
 
 ``plan`` writes subject.host-mpi/ and subject.host-mpi.json, and the runtime's options; ``verify`` checks the output
 of the image's loader with these, subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program

@@ -1,6 +1,6 @@
 """Fill in the commands of a side on the node that runs them (standard library only, Python 3.6 or newer; in the job).
 
-    python3 checks/containercheck enter subject preflight
+    python3 checks/containercheck/job enter subject preflight
 
 runs one of the commands of ``commands.json``. These are lines of shell with slots such as ``{{options}}`` for what only
 the node knows: the options that its container runtime needs, the host's MPI, the words that start ranks there. The

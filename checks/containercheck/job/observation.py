@@ -1,7 +1,7 @@
 """Record what a side sees, from inside and once before the rounds (standard library only, Python 3.6 or newer).
 
-    python3 checks/containercheck observe --ranks 4 subject
-    python3 checks/containercheck observe --alone subject
+    python3 checks/containercheck/job observe --ranks 4 subject
+    python3 checks/containercheck/job observe --alone subject
 
 The first runs the side's command for that (launch.py): its launcher, its container, and in it ``observe.sh``, a script
 for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
@@ -258,5 +258,5 @@ def main() -> None:
         return
     seen = observe(side, 1, command=contract.SURROUNDINGS)
     if not seen:
-        sys.exit(f"error: the container of {side} does not start: it printed nothing of what it sees")
+        sys.exit(f"error: the container of {side} does not start: it printed no observation")
     variables.write_private(Path(contract.surroundings_file(side)), json.dumps(seen))

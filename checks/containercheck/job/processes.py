@@ -194,9 +194,9 @@ def die_with_parent(parent: int, number: signal.Signals) -> None:
         sys.exit("error: the job ended before its first run")
 
 
-def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parent dies, so that all are found."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(wanted: bool = True) -> None:
+    """Make this process the parent of descendants whose own parent dies, so that all are found; or no longer."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))
 
 
 def _parents(ended: bool) -> Dict[int, int]:

@@ -1,15 +1,15 @@
 """Run rounds of all sides, in the job (standard library only, Python 3.6 or newer).
 
-    python3 checks/containercheck rounds --seconds 60 --limit 300 --local-ranks 2
+    python3 checks/containercheck/job rounds --seconds 60 --limit 300 --local-ranks 2
 
 A round runs each side once (``baseline``, ``subject``: launch.py), in random order, so that neither the first nor the
 second has an advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at the same time,
 each on half of the cores, and a second time with the halves swapped, so that disturbance by the host affects both alike
 (Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every metric has its
-verdict, further rounds would not decide, or the time is used up; a round that was disturbed is replaced. Each run has
-its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
-all its processes, and the next run follows; the second failure of the same kind ends the rounds. With one side there is
-one run.
+verdict, further rounds would not decide, or the time is used up, but for at least two; a round that was disturbed is
+replaced. Each run has its own time limit: the check's and, once bare's time is known, a multiple of that. A run that
+exceeds it is ended with all its processes, and the next run follows; the second failure of the same kind ends the
+rounds. With one side there is one run.
 
 What fails is then confirmed, and its likeliest causes are tried (confirmation.py). The record of all that is
 ``rounds.json`` (runner.py).
@@ -197,7 +197,7 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     - ``rows``: see ``results.row.Row``. ``performance``: name, value and unit of what ReFrame logs.
     - ``failures``, ``doubts``: lines about metrics that failed, and that are open.
     - ``causes``, ``where_time_went``, ``explained``: what can explain a failure, and lines about it.
-    - ``notes``: lines about what is no fault. ``measured``: of each round side, metric and value.
+    - ``notes``: remarks that are no faults. ``measured``: of each round side, metric and value.
     - ``lost``: sides that the others were run on without, and why. ``seconds`` of the application.
     - ``provenance``: what ran where.
 

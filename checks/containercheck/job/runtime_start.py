@@ -1,7 +1,7 @@
 """Find what this node's container runtime needs, on the node itself (standard library only; in the job).
 
-    python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
-    python3 checks/containercheck node place /dev/shm/containercheck-1000-0123456789abcdef
+    python3 checks/containercheck/job runtime --command apptainer --ranks 4 --own-environment subject
+    python3 checks/containercheck/job place /dev/shm/containercheck-1000-0123456789abcdef
 
 The first writes down the runtime's options for the side's commands (launch.py), and the words before the runtime that
 keep the host's settings out of an image with its own; and ``subject.runtime.json`` with the runtime's version. With

@@ -333,8 +333,10 @@ def causes(name: str, library: str) -> List[Cause]:
     facts = launch.Launch(name).container["ranks"]
     unset = "unset it where jobs are started: a module, a profile or the site's file sets it"
     found = [
-        _cause("variable of the job", f"{name} is set for the job", unset, "singularity#1110", Change(HIDE, name))
-        for name in suspects(sorted(os.environ))
+        _cause(
+            "variable of the job", f"{variable} is set for the job", unset, "singularity#1110", Change(HIDE, variable)
+        )
+        for variable in suspects(sorted(os.environ))
     ]
     if Path(shlex.split(facts["launcher"])[0]).name != "srun":
         return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import functools
 import json
 import os
@@ -20,15 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.job import project
+from containercheck.job import processes, project
 from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.results.formatting import say
 from containercheck.session import usage
 from containercheck.session.progress import Progress, Verbatim, View
 
-#: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
-PR_SET_CHILD_SUBREAPER = 36
 #: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
 #: Seconds that ReFrame gets to end its jobs and to store results: a locked database alone takes it a minute.
@@ -92,7 +89,8 @@ class Relay:
 
     def __enter__(self) -> Relay:
         """Begin to catch signals, and keep ignoring those that the caller ignores (nohup)."""
-        _adopt_orphans(True)
+        # ReFrame asks its jobs to end, and does not wait for them.
+        processes.adopt_orphans()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             ignored = signal.getsignal(number) is signal.SIG_IGN
             # A child process inherits that a signal is ignored, but no handler.
@@ -104,7 +102,7 @@ class Relay:
         """Restore the signal handlers of before."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        _adopt_orphans(False)
+        processes.adopt_orphans(False)
 
     def stop(self, received: signal.Signals) -> None:
         """Ask the process to end, now or when there is one."""
@@ -144,11 +142,6 @@ class Relay:
 
 def _nothing() -> None:
     pass
-
-
-def _adopt_orphans(wanted: bool) -> None:
-    """Adopt orphaned descendants, or no longer: ReFrame asks its jobs to end, and does not wait for them."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def end_children() -> None:

@@ -29,8 +29,6 @@ from containercheck.job.build import cache, file_trees
 
 #: Kinds of caches; all but the last are extras of a site.
 KINDS = ("image", "venv", "jar", "program", "input", "spack", "easybuild", "digest")
-#: File in ReFrame's stage directory that a session holds locked while it runs (session/preconditions.py).
-SESSION_LOCK = ".session.lock"
 #: Seconds by the unit of an age.
 UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 

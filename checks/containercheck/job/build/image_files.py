@@ -261,7 +261,7 @@ class OfRegistry(ImageEntry):
         return bool(record["reference"] == self.shown) and super().intact(record)
 
     def unreached(self) -> str:
-        """Return nothing: the message below names the registry, and proxies for packages are no help."""
+        """Return no advice on proxies for packages: the message of a failed pull names the registry."""
         return ""
 
     def failed(self, reason: str) -> str:
@@ -373,7 +373,7 @@ class Kept(OfRegistry):
             raise CacheError(self.failed(f"{' '.join(look)} was not done after {ANSWER_LIMIT:g} s")) from None
         text = process.stdout.decode(errors="replace") if process.returncode == 0 else ""
         if self.storage.lists_digests:
-            # Of those that were pulled, by the digest that they were pulled by.
+            # The runtime lists the digest by which it pulled each image.
             return f"sha256:{self.digest}" if f"sha256:{self.digest}" in text.split() else None
         return next((line.strip() for line in text.splitlines() if line.strip()), None)
 

@@ -378,7 +378,7 @@ class Endings(NamedTuple):
 
 
 class Explaining:
-    """What is known of the sides of a job.
+    """Explain the failures of a job by what its sides saw and used.
 
     :param facts: of the job.
     :param runs: of the record, which grows.
@@ -441,7 +441,7 @@ class Explaining:
         found = [cause for pair in pairs for cause in pair.named(self.ending(pair.subject.name))]
         entries = self._stored(found, tried)
         if len(pairs) != 1:
-            # Of several it is not known which one was mended.
+            # Where several ended, nothing tells which of them a remedy mended.
             return entries
         ended = [*endings[pairs[0].subject.name]]
         return [{**entry, "ended": ended} for entry in entries]
