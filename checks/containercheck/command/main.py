@@ -16,7 +16,16 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 
-from containercheck.command.parsers import COMMANDS, NOT_JUDGED, OWN_FAULT, RENAMED, Formatter, Parser, described, fill
+from containercheck.command.parsers import (
+    COMMANDS,
+    NOT_JUDGED,
+    OWN_FAULT,
+    RENAMED_COMMANDS,
+    Formatter,
+    Parser,
+    described,
+    fill,
+)
 from containercheck.results.formatting import speak_as, type_with
 
 #: Variable in which a script of the checkout passes the prefix with which it was typed: ``ci/``.
@@ -58,8 +67,8 @@ def chosen(argv: Sequence[str]) -> str:
     """
     if argv and argv[0] in COMMANDS:
         return argv[0]
-    if argv and argv[0] in RENAMED:
-        parser().error(f"{argv[0]} is now {RENAMED[argv[0]]}")
+    if argv and argv[0] in RENAMED_COMMANDS:
+        parser().error(f"{argv[0]} is now {RENAMED_COMMANDS[argv[0]]}")
     parser().parse_args(argv[:1])
     raise AssertionError("argparse exits where the first word is not a command")
 

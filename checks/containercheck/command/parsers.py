@@ -26,13 +26,9 @@ STATUSES: Mapping[int, str] = {
     WRONG_USAGE: "nothing was done: a wrong command line, system or directory, or another session here",
     OWN_FAULT: "a fault of containercheck itself, not a result",
 }
-#: Words of earlier versions, and what to write in their place.
-RENAMED: Mapping[str, str] = {
-    "estimate": "run --estimate",
-    "--open": "--resume",
-    "--changed": "--acknowledge",
-    "--figures": "--table",
-}
+#: Commands and options of earlier versions, and the present words for them.
+RENAMED_COMMANDS: Mapping[str, str] = {"estimate": "run --estimate"}
+RENAMED_OPTIONS: Mapping[str, str] = {"--open": "--resume", "--changed": "--acknowledge", "--figures": "--table"}
 #: An address with a user or a password (an @ before a digest is neither), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
@@ -282,8 +278,8 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     """
     command_parser = parser(name, words)
     for option in (word.partition("=")[0] for word in argv):
-        if option in RENAMED and option not in COMMANDS[name].options:
-            command_parser.error(f"{option} is now {RENAMED[option]}")
+        if option in RENAMED_OPTIONS:
+            command_parser.error(f"{option} is now {RENAMED_OPTIONS[option]}")
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
     options, rest = command_parser.parse_known_args(argv)
