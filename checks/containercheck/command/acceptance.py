@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from containercheck.command import run
-from containercheck.command.parsers import parsed
+from containercheck.command import parsers, run
 from containercheck.job import container_runtimes
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
@@ -32,7 +31,7 @@ from containercheck.session.reframe_process import Workplace
 COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
 #: Verdicts on a case and on the whole, the worst first; and the exit status of each.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
-STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
+STATUS = {ACCEPTED: parsers.FINE, REJECTED: parsers.BROKEN, UNDECIDED: parsers.NOT_JUDGED}
 #: Parts of the table, in their order.
 START, MEMORY, SIZE, MESSAGES, FILES, APPLICATIONS = PARTS = (
     "start-up",
@@ -248,7 +247,7 @@ def put_on_path(paths: Mapping[str, str]) -> None:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one session that compares the candidates of the command line, and return the exit status."""
-    options, _, parser = parsed("acceptance", argv)
+    options, _, parser = parsers.parsed("acceptance", argv)
     # A word after the first option may be the value of an option.
     words = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     rest = [word for word in argv[len(words) :] if word != "--built-by-each"]

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from containercheck.command import run
-from containercheck.command.parsers import NOT_JUDGED, parsed
+from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.job import inventory, runtime_start
 from containercheck.report import fitness
 from containercheck.report.fitness import Finding
@@ -43,7 +43,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         return NOT_JUDGED
     except image_facts.ImageError as error:
         say(f"error: {error}")
-        return 1
+        return BROKEN
     starts, not_started = _ranks(image, command, host)
     found = fitness.findings(image, host, starts, not_started)
     names = options.names or ([f"^{check}%" for check in image.checks] if options.run else [])
@@ -57,7 +57,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         print("\n".join(_markdown(options.image, found) if options.markdown else _lines(found)))
         if not options.markdown and image.checks and not names:
             print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
-    return 0 if fitness.is_fit(found) else 1
+    return FINE if fitness.is_fit(found) else BROKEN
 
 
 def _ranks(image: ImageFacts, command: str, host: dict) -> tuple[list[Start], str]:

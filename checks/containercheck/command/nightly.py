@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import COMMANDS, OWN_FAULT, WRONG_USAGE, parsed
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, OWN_FAULT, STATUSES, WRONG_USAGE, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, nights
@@ -33,9 +33,8 @@ from containercheck.session.reframe_process import Workplace
 from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
-#: Exit statuses, and their meanings.
-FINE, REGRESSION, TROUBLE = 0, 1, 2
-MEANING = {**COMMANDS["nightly"].statuses, OWN_FAULT: "a fault of containercheck itself"}
+#: Meanings of the exit statuses.
+MEANING = {**STATUSES, **COMMANDS["nightly"].statuses}
 #: Files of a night.
 SUMMARY, JUNIT, PAGE = "nightly.json", "junit.xml", "report.html"
 #: Days of history that are read.
@@ -114,12 +113,14 @@ class Result:
     @property
     def status(self) -> int:
         """The exit status."""
+        if isinstance(self.fault, UsageError):
+            return WRONG_USAGE
         if self.fault:
-            return TROUBLE if isinstance(self.fault, (OSError, ReportError, UsageError)) else OWN_FAULT
+            return NOT_JUDGED if isinstance(self.fault, (OSError, ReportError)) else OWN_FAULT
         failed = [run for run in map(selections.failure, self.cases) if run]
         if self.alarms or any(map(selections.is_regression, failed)):
-            return REGRESSION
-        return TROUBLE if failed or self.lost or self.problems or not selections.ran(self.cases) else FINE
+            return BROKEN
+        return NOT_JUDGED if failed or self.lost or self.problems or not selections.ran(self.cases) else FINE
 
 
 def read_nights(path: Path, problems: list[str], whole: str = "") -> list[Night]:
@@ -340,4 +341,4 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         return WRONG_USAGE
     except (OSError, ReportError) as error:
         say(f"error: {error}")
-        return TROUBLE
+        return NOT_JUDGED

@@ -2,8 +2,7 @@
 
 For each check, partition, variant, node count and metric: the median of the nights that passed, and the range that
 another night should not leave (history/proposed_references.py has the rule). A diff against the file in force, which is
-the site's where it has one, is printed for review. Only lines that this command wrote are changed
-(history/proposed_references.py).
+the site's where it has one, is printed for review. Only lines that this command wrote are changed.
 """
 
 from __future__ import annotations

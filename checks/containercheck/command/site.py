@@ -18,7 +18,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from containercheck.command.parsers import WRONG_USAGE, parsed
+from containercheck.command.parsers import BROKEN, FINE, WRONG_USAGE, parsed
 from containercheck.job import inventory, mpi
 from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.results.cases import write_file
@@ -96,7 +96,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     path: Path | None = options.file
     if path is None:
         print(text, end="")
-        return 0
+        return FINE
     try:
         if path.exists():
             present = path.read_text()
@@ -105,13 +105,13 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             )
             print("".join(lines), end="")
             say(f"{path} exists, and was not changed" if present != text else f"{path} is up to date")
-            return 0 if present == text else 1
+            return FINE if present == text else BROKEN
         write_file(path, text)
     except (OSError, UnicodeDecodeError) as error:
         say(f"error: cannot write {path}: {getattr(error, 'strerror', None) or error}")
         return WRONG_USAGE
     say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={name}")
-    return 0
+    return FINE
 
 
 def site_file(name: str, place: Workplace, with_jobs: bool = True, scheduler: str | None = None) -> str:

@@ -87,7 +87,7 @@ def test_what_was_repaired_is_no_alarm_any_more():
 
 @pytest.mark.parametrize(
     ("size", "confirmed", "status"),
-    [(10.0, True, nightly.REGRESSION), (10.0, False, nightly.FINE), (-10.0, True, nightly.FINE)],
+    [(10.0, True, nightly.BROKEN), (10.0, False, nightly.FINE), (-10.0, True, nightly.FINE)],
 )
 def test_only_a_confirmed_change_for_the_worse_is_a_regression(size, confirmed, status):
     (own,) = [metric for metric in series(nights(stored(1, 1))) if metric.kind == OVERHEAD]
