@@ -109,7 +109,7 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
     lines = []
     for case in _chosen(cases, wanted, what):
         run = selections.failure(case) or case
-        lines += [f"{names([case])}: {(run.reason or run.result).splitlines()[0]}"]
+        lines += [f"{names([case])}: {run.fail_reason.splitlines()[0]}"]
         if run.where_time_went:
             lines.append(_INDENT + run.where_time_went)
         causes = [line for cause in run.causes for line in _cause(cause)]
@@ -177,16 +177,16 @@ def in_session(cases: Sequence[Case], first: str, second: str) -> list[Matched]:
     :raises ReportError: it has no such partitions or sides, or no case has both.
     """
     ran = [case for case in cases if case.provenance]
-    places = {name for case in ran for name in (_place(case), case.partition)}
+    places = {name for case in ran for name in (case.place, case.partition)}
     labels = {label for case in ran for label in (*(case.provenance.get(SEES) or {}), *_subjects(case))}
     if {first, second} <= places:
-        old, new = ([case for case in ran if word in (_place(case), case.partition)] for word in (first, second))
+        old, new = ([case for case in ran if word in (case.place, case.partition)] for word in (first, second))
         matched = _with_same(old, new, _shape)
     elif {first, second} <= labels:
         matched = _of_sides(ran, first, second)
     else:
         unknown = [word for word in (first, second) if word not in places | labels]
-        known = ", ".join([*sorted({_place(case) for case in ran}), *sorted(labels)])
+        known = ", ".join([*sorted({case.place for case in ran}), *sorted(labels)])
         if unknown:
             raise ReportError(
                 f"{unknown[0]} is not a report, and not a partition or side of the last session: it has {known}"
@@ -210,10 +210,6 @@ def _facts(case: Case) -> dict[str, Any]:
 def _shape(case: Case) -> tuple[Any, ...]:
     """Return the check with its axes, wherever it was run."""
     return case.application, case.variant, case.nodes, tuple(sorted(case.axes.items()))
-
-
-def _place(case: Case) -> str:
-    return f"{case.key[0]}:{case.partition}"
 
 
 def _subjects(case: Case) -> list[str]:

@@ -48,11 +48,11 @@ def _suite(suites: ElementTree.Element, name: str, testcases: Sequence[ElementTr
 
 def _testcase(case: Case) -> ElementTree.Element:
     axes = "".join(f" {name}={value}" for name, value in case.axes.items())
-    name = f"{case.variant} {case.nodes} node(s){axes} @{case.key[0]}:{case.partition}+{case.key[2]}"
+    name = f"{case.variant} {case.nodes} node(s){axes} @{case.place}+{case.key[2]}"
     testcase = ElementTree.Element("testcase", classname=case.application, name=name, time=f"{case.job_seconds:.3f}")
     run = selections.failure(case)
     if run:
-        _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.reason or run.result)
+        _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.fail_reason)
     elif case.result == "skip":
         _add_outcome(testcase, "skipped", case.skip_reason)
     open_lines = [f"{row.metric}: {selections.describe(row)}" for row in selections.open_rows(case)]

@@ -85,7 +85,7 @@ def failures(cases: Sequence[Case]) -> list[str]:
 
 def what_failed(case: Case, run: Case) -> str:
     """Return the name of the case that failed, and the reason in this run."""
-    return f"{case.label} {case.variant}, {case.nodes} node(s): {run.reason or run.result}"
+    return f"{case.label} {case.variant}, {case.nodes} node(s): {run.fail_reason}"
 
 
 def overhead(row: Row) -> str:
@@ -293,20 +293,15 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
-            text = case.skip_reason.replace(case.application, NAME).replace(_place_of(case), PARTITION)
+            text = case.skip_reason.replace(case.application, NAME).replace(case.place, PARTITION)
             groups.setdefault(text, []).append(case)
     reasons = []
     for text, skipped in groups.items():
-        names, places = {case.application for case in skipped}, {_place_of(case) for case in skipped}
+        names, places = {case.application for case in skipped}, {case.place for case in skipped}
         text = text.replace(NAME, names.pop()) if len(names) == 1 else text
         text = text.replace(PARTITION, places.pop()) if len(places) == 1 else text
         reasons.append(Reason(text, tuple(skipped)))
     return sorted(reasons, key=lambda reason: -len(reason.cases))
-
-
-def _place_of(case: Case) -> str:
-    """Return system and partition of a case, as reasons name them."""
-    return f"{case.key[0]}:{case.partition}"
 
 
 @dataclass

@@ -136,7 +136,7 @@ def failure(case: Case) -> list[str]:
     if not run:
         return []
     again = "" if run is case else ", and passed later"
-    reason = (run.reason or run.result).splitlines()
+    reason = run.fail_reason.splitlines()
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more

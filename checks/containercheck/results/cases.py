@@ -163,6 +163,16 @@ class Case:
     earlier: tuple[Case, ...] = ()
 
     @property
+    def place(self) -> str:
+        """The full name of its partition, with the system where that is known."""
+        return f"{self.key[0]}:{self.partition}" if self.key[0] else self.partition
+
+    @property
+    def fail_reason(self) -> str:
+        """The reason for which it failed; ReFrame's result where there is none."""
+        return self.reason or self.result
+
+    @property
     def skip_reason(self) -> str:
         """The reason for which it was skipped, in words even where ReFrame has none."""
         return self.reason or "ReFrame skipped it"

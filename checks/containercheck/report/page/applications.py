@@ -114,11 +114,11 @@ def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) ->
         text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the CSV has all. "
     _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
     text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
-    metric = drawing.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
+    figure = drawing.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
     cells = (
         (row.metric, _label(case, row), str(case.nodes), *_judged(row), table.verdict(row)) for _, case, row in drawn
     )
-    return Chart.of(f"{heading}: overhead in {unit}", text, metric, OVERHEADS, cells)
+    return Chart.of(f"{heading}: overhead in {unit}", text, figure, OVERHEADS, cells)
 
 
 def _label(case: Case, row: Row) -> str:
@@ -156,5 +156,5 @@ def _metrics(application: str, cases: Sequence[Case]) -> Table:
 
 def _metric(case: Case, row: Row) -> tuple[str, ...]:
     sides = (table.side(row, side, row.baseline_label != "bare") for side in ("baseline", "subject"))
-    head = (wording.name(case), wording.partition(case), row.metric)
+    head = (wording.name(case), case.place, row.metric)
     return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or state(case).word)

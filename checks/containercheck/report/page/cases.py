@@ -22,11 +22,10 @@ from containercheck.results.formatting import count, size, typed
 from containercheck.results.row import EMULATED as NOT_JUDGED
 from containercheck.results.row import Row
 from containercheck.results.sides_seen import OTHERS
+from containercheck.session.usage import FULL
 
 #: A comment in a job's script with the command of a side (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
-#: Arguments with which the cases of the full axes run.
-FULL = ("-S", "full=yes")
 #: Parts of a provenance that have a table of their own, or differ in nearly every case.
 OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
 #: Beginnings of the names that come first among the others.

@@ -47,7 +47,7 @@ def write(
     :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends; at
         least one.
     :param series: as ``history.series.series`` returns them, of these nights.
-    :param changes: as ``history.changes.standing`` returns them, of all these series.
+    :param changes: as ``history.change_points.standing`` returns them, of all these series.
     :param problems: problems besides the results, a line each; shown first.
     :returns: the files, the page first.
     :raises OSError: a file cannot be written; an earlier file stays.

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 
 from containercheck.report.page.wording import VARIANTS, Table, finite, plain, shortened, variant_order
 from containercheck.results.formatting import number
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
 
 #: Light and dark color by name. The light ones differ from each other: a plot is drawn in them, and they are then
 #: replaced with the names.
@@ -338,7 +338,7 @@ def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
 
 def limits(row: Row) -> list[float]:
     """Return the finite ends of the accepted range of a row."""
-    return [end for end in row.accepted if end is not None and math.isfinite(end)]
+    return [end for end in row.accepted if is_finite(end)]
 
 
 @styled

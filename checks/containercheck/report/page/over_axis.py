@@ -5,7 +5,6 @@ Numbers have a curve for each side, names have bars. Published values are hollow
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from containercheck.report.page.wording import finite, variant_order
 from containercheck.report.scaling import Scaling, Side
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
 
 #: Standard errors on each side of a value.
 ERRORS = 2.0
@@ -59,7 +58,7 @@ def _of_row(case: Case, row: Row, at: float | str) -> Iterator[PlotValue]:
         (row.subject_label or case.variant, row.subject, row.subject_error),
     )
     for side, value, error in sides:
-        if value is not None and math.isfinite(value):
+        if is_finite(value):
             yield with_error(PlotValue(side, at, value), finite(error))
 
 
@@ -90,10 +89,10 @@ def chart(
     description = " ".join(filter(None, [f"{unit or 'Value'} over {axis}; {bars}.", text, f"{'; '.join(ends)}."]))
     rows = ((side, value.where, _cell(value, unit)) for side, of_side in sides.items() for value in of_side)
     if drawing.is_numeric(points):
-        metric = drawing.over_numbers(points, axis, unit, ideal)
+        figure = drawing.over_numbers(points, axis, unit, ideal)
     else:
-        metric = drawing.over_names(points, unit)
-    return Chart.of(title, description, metric, ("side", axis, f"value, {unit}" if unit else "value"), rows)
+        figure = drawing.over_names(points, unit)
+    return Chart.of(title, description, figure, ("side", axis, f"value, {unit}" if unit else "value"), rows)
 
 
 def _ends(of_side: Sequence[PlotValue]) -> str:

@@ -197,23 +197,23 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
         panels.setdefault((series.kind, series.unit), []).append(series)
     breaks = _breaks(trend.series)
     broken = [place for place, name in enumerate(names) if name in breaks]
-    metric = drawing.panels(len(panels))
-    for plot, members in zip(metric.axes, panels.values()):
+    figure = drawing.panels(len(panels))
+    for plot, members in zip(figure.axes, panels.values()):
         _draw(plot, members, trend.changes, names)
         for place in broken:
             plot.axvline(place - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
     # The last night is always named.
     every = -(-len(names) // NAMED)
     places = range((len(names) - 1) % every, len(names), every)
-    metric.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
-    metric.axes[-1].set_xlim(-0.5, len(names) - 0.5)
-    drawing.finished(metric, [f"{kind}, {unit}" for kind, unit in panels])
+    figure.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
+    figure.axes[-1].set_xlim(-0.5, len(names) - 0.5)
+    drawing.finished(figure, [f"{kind}, {unit}" for kind, unit in panels])
     changes = [f"{moved(change)} since {change.first.night.name}" for change in trend.changes]
     text = f"Above the overhead of each variant, below the bare value, over {count(len(names), 'night')}; bars are two "
     text += "standard errors, thick lines the levels before and after a change, dotted lines intended breaks. "
     text += f"{'; '.join(changes) or 'No change stands'}."
     headings = ("night", *(f"{_label(series)}, {series.unit}" for series in trend.series), "remark")
-    return Chart.of(f"{trend.title} over the nights", text, metric, headings, _rows(trend, names, breaks))
+    return Chart.of(f"{trend.title} over the nights", text, figure, headings, _rows(trend, names, breaks))
 
 
 def _draw(plot: Axes, members: Sequence[Series], changes: Sequence[Change], names: Sequence[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count
+from containercheck.results.row import is_finite
 
 #: Escape sequences of a terminal, such as colors.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -51,16 +51,10 @@ def shown_count(shown: int, total: int, noun: str) -> str:
     return f"{shown} of {count(total, noun)}; all are in the CSV"
 
 
-def partition(case: Case) -> str:
-    """Return a case's partition with its system."""
-    system, name = case.key[:2]
-    return f"{system}:{name}" if system else name
-
-
 def place(case: Case) -> str:
     """Return a case's partition, with its environment where that is not ReFrame's own."""
     environ = case.key[2]
-    return partition(case) + ("" if environ in ("", "builtin") else f" {environ}")
+    return case.place + ("" if environ in ("", "builtin") else f" {environ}")
 
 
 def name(case: Case, where: bool = False) -> str:
@@ -92,7 +86,7 @@ def axes(values: Mapping[str, str]) -> str:
 
 def finite(value: float | None) -> float | None:
     """Return a number where it is finite, else None."""
-    return value if value is not None and math.isfinite(value) else None
+    return value if is_finite(value) else None
 
 
 def shortened(text: str, most: int) -> str:
