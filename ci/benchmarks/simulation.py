@@ -15,7 +15,7 @@ from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prio
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
 BOUND = math.log1p(TOLERANCE / 100)
-#: Assumed spread of a metric that was never measured, in log scale (known_spreads.UNKNOWN_SPREAD, which needs ReFrame).
+#: Assumed spread of a metric that was never measured, in log scale (earlier_sessions.UNKNOWN_SPREAD).
 DEFAULT = 0.20
 #: Numbers of the verdicts.
 NUMBERS = {PASS: 1, FAIL: -1, INCONCLUSIVE: 0}

@@ -32,6 +32,8 @@ from containercheck.site import node_commands
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+#: The programs of the build step and of the job, for Python to run.
+PROGRAMS = node_commands.PROGRAMS
 PLANTED = Path(__file__).resolve().parent / "planted"
 CLUSTER = REPOSITORY / "ci" / "virtual-cluster"
 #: Where the virtual cluster keeps its own files, and those of its users.
@@ -129,7 +131,7 @@ def log_of(cache: Path, name: str) -> Path:
 
 def entry_command(kind: str, **parts: Any) -> list[str]:
     """Return the command that provides an entry of a cache: its program, its parts and the link to it."""
-    return [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), kind, node_commands.as_json(parts)]
+    return [sys.executable, PROGRAMS, kind, node_commands.as_json(parts)]
 
 
 def entry_of(command: str) -> dict[str, Any]:
@@ -363,7 +365,7 @@ def start_rounds(tmp_path):
         words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0"]
         # No test waits for a quiet machine, unless that is what it is about.
         words += ["--quiet=0", *options]
-        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "rounds", *words]
+        command = [sys.executable, PROGRAMS, "rounds", *words]
         return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE, stderr=stderr)
 
     return start

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from containercheck.results.cases import Case, collect
+
 #: A night begins at ten in the evening, UTC.
 FIRST_NIGHT, DAY = 1793570400, 86400
 VARIANTS = ("bare", "integrated", "generic")
@@ -133,6 +135,11 @@ def session(night: int, cases: Iterable[dict[str, Any]], **extras: Any) -> dict[
     info = {"time_start_unix": began, "time_end_unix": began + 1800, "uuid": f"{night}-{began}"}
     info.update({"nightly": datetime.datetime.fromtimestamp(FIRST_NIGHT + night * DAY).date().isoformat(), **extras})
     return {"session_info": info, "runs": [{"testcases": told}]}
+
+
+def cases(*runs: Iterable[dict[str, Any]]) -> list[Case]:
+    """Return the cases of these runs of ReFrame, each with its test cases, as reports have them."""
+    return collect([{"runs": [{"testcases": list(run)} for run in runs]}])
 
 
 def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> list[dict[str, Any]]:

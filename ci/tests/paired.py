@@ -35,6 +35,10 @@ def ratios(*values):
     return [(100.0, 100.0 * value) for value in values]
 
 
+#: Rounds that spread so much that no number of them gives a verdict.
+WILD = ratios(*[1.0, 4.0, 0.26, 1.1, 5.0, 0.2] * 5)
+
+
 def noisy(overhead, spread, rounds=HORIZON, seed=1):
     """Return rounds of an overhead in percent, with normal noise of that spread in log scale."""
     source = random.Random(seed)

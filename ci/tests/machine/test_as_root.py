@@ -107,7 +107,6 @@ case $* in *install*)
 esac
 exit "${APT_STATUS:-0}"
 """
-POLICY = "usr/sbin/policy-rc.d"
 INSTALL = "apt_install no-such-package-of-anybodys; ls /usr/sbin/policy-rc.d >&2 || true"
 
 

@@ -13,12 +13,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import CLUSTER, REPOSITORY, STATE, entry_command
+from conftest import CLUSTER, PROGRAMS, REPOSITORY, STATE, entry_command
 from users import ALICE, BOB, home_of, need_root, open_directory, run_as, start_as
 
 pytestmark = need_root
 
-PROGRAMS = REPOSITORY / "checks" / "containercheck" / "job"
 #: Words before a Python that has the library, and no ReFrame.
 WITH_LIBRARY = ("env", f"PYTHONPATH={REPOSITORY / 'checks'}")
 

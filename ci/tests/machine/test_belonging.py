@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, TURN, alive, eventually, facts_of, write_commands
+from conftest import PROGRAMS, TURN, alive, eventually, facts_of, write_commands
 from containercheck.job import disturbance, processes
 
 #: A daemon such as PALS's, Flux's or Docker's: the launcher tells it what to start, and it starts that, twice forked,
@@ -86,7 +86,7 @@ def rank(tmp_path):
 def run_rounds(directory, script, *words):
     (directory / "facts.json").write_text(json.dumps(facts_of(sides=[{**SIDE, "name": "baseline"}])))
     write_commands(directory, baseline=script)
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "rounds", "--rounds=1", *words]
+    program = [sys.executable, PROGRAMS, "rounds", "--rounds=1", *words]
     done = subprocess.run(program, cwd=directory, text=True, capture_output=True, timeout=TURN)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = json.loads((directory / "rounds.json").read_text())["runs"]

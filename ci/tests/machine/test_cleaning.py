@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from conftest import REPOSITORY
+from conftest import PROGRAMS, REPOSITORY
 from containercheck.job import locks
 from containercheck.job.build.cache import MARK, make_directory
 from containercheck.job.build.compiled import Program
@@ -197,7 +197,7 @@ def test_what_others_own_stays(cache):
     ],
 )
 def test_mistakes_are_told(words, told):
-    command = [sys.executable, REPOSITORY / "checks" / "containercheck" / "job", "clean", *words]
+    command = [sys.executable, PROGRAMS, "clean", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
     assert told in done.stderr

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import pytest
-from conftest import REPOSITORY, entry_command, eventually, write_program
+from conftest import PROGRAMS, REPOSITORY, entry_command, eventually, write_program
 from containercheck.job import container_runtimes, contract, launch, locks, processes, runtime_start
 from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
 from containercheck.sides import commands
@@ -23,7 +23,6 @@ from docker_engines import docker_itself, podman_as_docker
 from test_containers_left import ONCE
 from users import ALICE, environment_of, home_of, need_root, open_directory, with_ids, words_as
 
-NODE = REPOSITORY / "checks" / "containercheck" / "job"
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
 BUSYBOX = "/bin/busybox"
 #: Storage of Podman's own for a test, and what this machine's cgroups and limits need.
@@ -227,7 +226,7 @@ def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_pa
     (stage / "image.json").write_text(json.dumps(facts))
     look = [*by_name("Podman").storage.look, facts["path"]]
     assert subprocess.run(look, capture_output=True).returncode != 0
-    load = [sys.executable, str(NODE), "load", "image.oci", "podman"]
+    load = [sys.executable, PROGRAMS, "load", "image.oci", "podman"]
     assert subprocess.run(load, cwd=stage).returncode == 0
     found = subprocess.run(look, capture_output=True, text=True).stdout.strip()
     assert found == facts["id"]
@@ -436,7 +435,7 @@ class User:
 
     def node(self, *words):
         """Run a program of the build step or of the job."""
-        return self.run("/usr/bin/python3", NODE, *words)
+        return self.run("/usr/bin/python3", PROGRAMS, *words)
 
     def processes(self):
         """Return the names of the user's processes."""

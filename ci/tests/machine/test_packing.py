@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import tarfile
@@ -24,10 +23,9 @@ from containercheck.site.sites import Site
 from containercheck.software import Wanted
 from hypothesis import given
 from hypothesis import strategies as st
+from test_images import HERE, RUNTIME
 
 UNPACK = REPOSITORY / "checks" / "src" / "environment" / "unpack"
-HERE = platform.machine()
-RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
 
 RECIPE = """Bootstrap: scratch
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import environments
 import pytest
-from conftest import REPOSITORY
+from conftest import PROGRAMS, REPOSITORY
 from containercheck.job.build import machine
 
 #: What the scripts themselves need, of any system.
@@ -225,7 +225,7 @@ def test_two_at_once_make_one(checkout):
 def stated(tmp_path, text, *more):
     (tmp_path / "own").mkdir(exist_ok=True)
     (tmp_path / "own" / "check.py").write_text(text)
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "machine", "packages"]
+    program = [sys.executable, PROGRAMS, "machine", "packages"]
     return subprocess.run([*program, str(tmp_path / "own"), *more], capture_output=True, text=True)
 
 

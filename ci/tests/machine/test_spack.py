@@ -12,7 +12,6 @@ import platform
 import shutil
 import subprocess
 import tarfile
-from pathlib import Path
 
 import pytest
 import yaml
@@ -22,9 +21,10 @@ from containercheck.job import contract
 from containercheck.job.build import spack_install
 from containercheck.site.sites import Site
 from containercheck.software import Wanted, managers
+from saved import OUTPUTS
 
 HERE = platform.machine()
-OUTPUTS = Path(__file__).resolve().parents[1] / "outputs" / "spack"
+SAVED = OUTPUTS / "spack"
 
 #: A package without a source: its program says its version, and what it was told to.
 PACKAGE = """
@@ -209,13 +209,13 @@ def test_a_licence_file_is_waited_for_by_nobody(place, tmp_path):
 
 @pytest.mark.parametrize(
     ("output", "why"),
-    [(path.name, (path / "why").read_text().strip()) for path in sorted(OUTPUTS.iterdir())],
+    [(path.name, (path / "why").read_text().strip()) for path in sorted(SAVED.iterdir())],
 )
 def test_the_line_that_tells_most_is_found(tmp_path, output, why):
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / spack_install.NAME).write_text("spack: {}\n")
     made = spack_install.SpackEnvironment(tmp_path / "tiny", tmp_path, HERE, HERE, "true")
-    made.log.write_text((OUTPUTS / output / "log").read_text())
+    made.log.write_text((SAVED / output / "log").read_text())
     assert made.last_words() == why
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, entry_command
+from conftest import PROGRAMS, REPOSITORY, entry_command
 
 
 @pytest.fixture
@@ -48,9 +48,7 @@ def test_programs_of_the_library_do_too(tmp_path):
 
 def test_a_stricter_umask_stays(tmp_path):
     program = "import os, runpy, sys; sys.argv = ['x', 'machine', '-h']\ntry: runpy.run_path(%r, run_name='__main__')\n"
-    code = (
-        program % str(REPOSITORY / "checks" / "containercheck" / "job") + "except SystemExit: print(oct(os.umask(0)))"
-    )
+    code = program % PROGRAMS + "except SystemExit: print(oct(os.umask(0)))"
     command = ["bash", "-c", 'umask 077; exec "$@"', "bash", sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[-1] == "0o77"
 

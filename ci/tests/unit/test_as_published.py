@@ -13,7 +13,6 @@ from containercheck.history.nights import nights
 from containercheck.job import architectures
 from containercheck.report.page import as_published
 from containercheck.report.page.as_published import Course, Outcome, Statement
-from containercheck.results.cases import collect
 from made_nights import DAY, NOON, session
 
 STATEMENTS = as_published.statements()
@@ -25,7 +24,7 @@ def outcome(statement, *raw):
 
 
 def judged(statement, *raw):
-    return as_published.outcome(statement, collect([{"runs": [{"testcases": list(raw)}]}]))
+    return as_published.outcome(statement, made.cases(raw))
 
 
 @pytest.mark.parametrize(

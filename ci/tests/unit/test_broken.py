@@ -9,7 +9,6 @@ import pytest
 import yaml
 from conftest import REPOSITORY, TURN
 from containercheck.command import nightly
-from containercheck.results.cases import collect
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,7 @@ def test_a_job_says_that_its_preparation_failed(start_rounds, tmp_path, script, 
 )
 def test_a_night_tells_what_is_broken_from_what_was_not_measured(tmp_path, phase, kind, status, title):
     why = {"fail_phase": phase, "fail_info": {"exc_type": kind}, "fail_reason": "no rounds were run: no ranks came up"}
-    result = nightly.Result("tonight", collect([{"runs": [{"testcases": [made.case(result="fail", **why)]}]}]))
+    result = nightly.Result("tonight", made.cases([made.case(result="fail", **why)]))
     result.add_unstored([])
     assert nightly.conclude(result, tmp_path) == status
     assert title in (tmp_path / "report.html").read_text()

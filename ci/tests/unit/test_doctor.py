@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import made
 from containercheck.command import doctor
 from containercheck.command.doctor import Outlook
 from containercheck.job.container_runtimes import RUNTIMES
-from containercheck.results.cases import collect
 from containercheck.session.inventories import Answer
 from made import case
 
@@ -18,7 +18,7 @@ def answer(*there, platforms=(APPTAINER,)):
 
 
 def cases():
-    return collect([{"runs": [{"testcases": [case(variant="bare"), case(variant="generic")]}]}])
+    return made.cases([case(variant="bare"), case(variant="generic")])
 
 
 def test_containers_are_skipped_where_nodes_lack_the_runtimes_that_the_site_names():
@@ -48,7 +48,7 @@ def of_nodes(partition, **facts):
 
 
 def printed(answers, raw):
-    outlook = Outlook.of(answers, collect([{"runs": [{"testcases": raw}]}]))
+    outlook = Outlook.of(answers, made.cases(raw))
     return doctor.lines(answers, outlook), doctor.as_json(answers, outlook)
 
 

@@ -1,4 +1,4 @@
-"""Documents: the site builds without a warning, tables agree with the code, and the English is plain (DESIGN 14)."""
+"""Documents: the site builds without a warning, tables agree with the code, and the English is plain."""
 
 from __future__ import annotations
 

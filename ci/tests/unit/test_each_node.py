@@ -6,10 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import PROGRAMS, write_program
 from containercheck.job import processes
-
-NODE = str(REPOSITORY / "checks" / "containercheck" / "job")
 
 
 @pytest.fixture
@@ -31,10 +29,10 @@ def test_a_command_starts_once_on_each_node(srun, monkeypatch):
 
 
 def test_what_fails_on_a_node_fails(srun, monkeypatch):
-    command = [sys.executable, NODE, "each-node", "load", "image.oci", "podman"]
+    command = [sys.executable, PROGRAMS, "each-node", "load", "image.oci", "podman"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 3
-    assert done.stdout.endswith(f"--mpi=none --mem=0 {sys.executable} {NODE} load image.oci podman\n")
+    assert done.stdout.endswith(f"--mpi=none --mem=0 {sys.executable} {PROGRAMS} load image.oci podman\n")
     monkeypatch.delenv("SLURM_JOB_NUM_NODES")
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")

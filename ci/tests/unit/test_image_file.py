@@ -11,11 +11,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, entry_command, write_program
+from conftest import PROGRAMS, entry_command, write_program
 from containercheck.job import contract, locks
 from containercheck.job.build import file_trees, image_files
 
-NODE = REPOSITORY / "checks" / "containercheck" / "job"
 #: A runtime whose containers have the files of a directory; it converts images, and runs them.
 RUNTIME = """
 case "$*" in
@@ -64,7 +63,7 @@ def build(run, tmp_path, kind):
         done = run(command)
         assert done.returncode == 0, done.stderr
     path = (tmp_path / "stage" / link).resolve()
-    job = [sys.executable, NODE, "runtime", "--command=apptainer", "--ranks=0", f"--image={link}", "subject"]
+    job = [sys.executable, PROGRAMS, "runtime", "--command=apptainer", "--ranks=0", f"--image={link}", "subject"]
     return steps, job, path / "program" if path.is_dir() else path
 
 

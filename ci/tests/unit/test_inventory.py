@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import PROGRAMS, write_program
 from containercheck.job import inventory
 from containercheck.report import machine
 
@@ -55,7 +55,7 @@ def programs(tmp_path, monkeypatch):
 
 
 def test_this_machine_is_told_as_one_json_object():
-    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "inventory"]
+    words = [sys.executable, PROGRAMS, "inventory"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)

@@ -12,7 +12,6 @@ from containercheck.history.nights import Night
 from containercheck.job import contract
 from containercheck.report.page import drawing, kept_files
 from containercheck.report.page.applications import applications
-from containercheck.results.cases import collect
 from saved import OUTPUTS
 
 HEADER = "first,second,class,latency_us,bandwidth_MB_s"
@@ -40,7 +39,7 @@ def raw_case(directory, name="PingPong", variant="generic", **facts):
 
 
 def read(*raw):
-    return collect([{"runs": [{"testcases": list(raw)}]}])
+    return made.cases(raw)
 
 
 def maps(*raw):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import PROGRAMS, REPOSITORY, write_program
 from containercheck.job.build import machine
 from containercheck.job.build.cache import CacheError
 
@@ -55,7 +55,7 @@ def test_no_mirror_is_an_error(mirror, sources):
 
 
 def ask(question, **environment):
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "machine", question]
+    command = [sys.executable, PROGRAMS, "machine", question]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
 
 

@@ -311,7 +311,7 @@ REFERENCED = [9.0, 10.0, -0.1, None, "x", "pass"]
 
 
 def collected(*raw):
-    return collect([{"runs": [{"testcases": list(raw)}]}])
+    return made.cases(raw)
 
 
 @pytest.mark.parametrize(

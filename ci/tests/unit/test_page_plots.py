@@ -10,14 +10,13 @@ from containercheck.history.nights import Night
 from containercheck.report.page import axis_values, drawing, over_axis
 from containercheck.report.page.applications import applications
 from containercheck.report.page.drawing import Chart, PlotValue
-from containercheck.results.cases import collect
 
 SVG = "{http://www.w3.org/2000/svg}"
 FAILED = {"result": "fail", "fail_phase": "sanity", "fail_reason": "wrong"}
 
 
 def cases(*raw):
-    return collect([{"runs": [{"testcases": list(raw)}]}])
+    return made.cases(raw)
 
 
 def night(*raw):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import made
 from containercheck.report import policies, table
 from containercheck.report.page import over_axis
-from containercheck.results.cases import collect
 
 #: Seconds of the whole without DLB and under two policies, bare and in the container.
 BARE = {"no DLB": 30.0, "isolation": 20.0, "full sharing": 15.0}
@@ -42,7 +41,7 @@ def integrated(metrics=("seconds_whole",), **facts):
 
 
 def read(*raw):
-    return collect([{"runs": [{"testcases": list(raw)}]}])
+    return made.cases(raw)
 
 
 def test_a_container_s_policy_is_compared_with_no_dlb_in_the_same_container():

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import REPOSITORY, entry_of, write_program
+from conftest import PROGRAMS, entry_of, write_program
 from containercheck.check.variants import VariantSides
 from containercheck.job import runtime_start
 from containercheck.job.container_runtimes import by_name
@@ -59,7 +59,7 @@ def options_of(command, ranks):
 
 def ask(directory, *words):
     """Run the program of the job that finds the runtime on a node."""
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "job"), "runtime", *words]
+    command = [sys.executable, PROGRAMS, "runtime", *words]
     return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
 
 

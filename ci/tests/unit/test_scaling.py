@@ -7,7 +7,6 @@ import math
 import made
 import pytest
 from containercheck.report import scaling, table
-from containercheck.results.cases import collect
 from hypothesis import given
 from hypothesis import strategies as st
 from pace3d import PACE3D
@@ -48,19 +47,14 @@ def ran(variant, values, bare=None, amounts=None, unit="ns/day", better="higher"
     return found
 
 
-def read(*runs):
-    """Return the cases of these runs of ReFrame."""
-    return collect([{"runs": [{"testcases": list(run)} for run in runs]}])
-
-
 def told(*raw):
     """Return the lines about these test cases."""
-    return scaling.lines(read(raw))
+    return scaling.lines(made.cases(raw))
 
 
 def ups(*raw):
     """Return speed-up and efficiency of the subject, by nodes, of test cases of one variant."""
-    (group,) = scaling.of(read(raw))
+    (group,) = scaling.of(made.cases(raw))
     return {point.nodes: (point.speed_up, point.efficiency) for point in group.sides[-1].points}
 
 
@@ -69,7 +63,7 @@ def test_a_variant_has_a_line_beneath_the_table():
     line = "Code integrated: 1 node 12.3 ns/day, 2 nodes 21.9 ns/day: speed-up 1.78, efficiency 89 % (bare 91 %)"
     assert told(*raw) == [line]
     # A heading and two metrics are above it.
-    assert table.lines(read(raw))[3] == line
+    assert table.lines(made.cases(raw))[3] == line
     assert told(*ran("bare", {1: 10.0, 2: 19.0, 4: 36.0})) == [
         "Code bare: 1 node 10 ns/day, 2 nodes 19 ns/day, 4 nodes 36 ns/day: "
         "speed-up 1.9 and 3.6, efficiency 95 % and 90 %"
@@ -83,7 +77,7 @@ def test_weak_scaling_is_the_quotient_of_the_times(amounts):
     assert ups(*raw)[2] == (pytest.approx(1.6), pytest.approx(10.0 / 12.5))
     (line,) = told(*raw)
     assert line.endswith("1 node 10 s, 2 nodes 12.5 s (2 times the work): speed-up 1.6, efficiency 80 %")
-    assert scaling.of(read(raw))[0].kind == "weak"
+    assert scaling.of(made.cases(raw))[0].kind == "weak"
 
 
 def test_an_embedded_input_that_grew_counts_whatever_the_document_had():
@@ -91,7 +85,7 @@ def test_an_embedded_input_that_grew_counts_whatever_the_document_had():
     assert ups(*raw)[4] == (pytest.approx(2.0), pytest.approx(0.5))
     (line,) = told(*raw)
     assert "2 nodes 10 ns/day, 4 nodes 10 ns/day (2 times the work): " in line
-    assert scaling.of(read(raw))[0].kind == "weak"
+    assert scaling.of(made.cases(raw))[0].kind == "weak"
 
 
 @given(
@@ -130,7 +124,7 @@ def test_ideal_scaling_has_an_efficiency_of_one(unit, nodes, speed, kind, known)
 )
 def test_of_one_number_of_nodes_nothing_is_shown(raw):
     assert told(*raw) == []
-    assert scaling.by_row(read(raw)) == {}
+    assert scaling.by_row(made.cases(raw)) == {}
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -147,7 +141,7 @@ def test_a_case_that_failed_is_left_out_and_named(nodes):
 def test_a_failure_that_went_away_is_left_out_too():
     """Wrong answers that go away are not right."""
     raw = ran("generic", {1: 10.0, 2: 19.0, 4: 36.0})
-    (line,) = scaling.lines(read([{**raw[1], **FAILED, "results": []}], raw))
+    (line,) = scaling.lines(made.cases([{**raw[1], **FAILED, "results": []}], raw))
     assert line.endswith("; left out: 2 nodes (failed)")
 
 
@@ -184,7 +178,7 @@ def test_lines_that_differ_in_metric_axes_or_partition_say_so():
 
 def test_a_speed_up_is_as_uncertain_as_both_of_its_values():
     """Each is known to half a percent."""
-    (group,) = scaling.of(read(ran("bare", {1: 10.0, 2: 18.0})))
+    (group,) = scaling.of(made.cases(ran("bare", {1: 10.0, 2: 18.0})))
     first, last = group.sides[0].points
     assert first.error is None
     assert last.error == pytest.approx(1.8 * 0.005 * math.sqrt(2))
@@ -192,7 +186,7 @@ def test_a_speed_up_is_as_uncertain_as_both_of_its_values():
 
 def test_rows_get_what_belongs_to_them():
     raw = ran("bare", {1: 10.0, 2: 20.0}) + ran("generic", {1: 10.0, 2: 15.0}, bare={1: 10.0, 2: 19.0})
-    found = {(key[3], label): row for (key, _, label), row in scaling.by_row(read(raw)).items()}
+    found = {(key[3], label): row for (key, _, label), row in scaling.by_row(made.cases(raw)).items()}
     assert len(found) == 4
     assert found["Code_bare_2", ""] == {"scaling": "strong", "baseline_speed_up": 2.0, "baseline_efficiency": 1.0}
     assert found["Code_generic_2", "generic"] == {
@@ -219,7 +213,7 @@ def test_fewer_ranks_on_a_node_have_speed_up_and_efficiency_over_cores():
     assert told(*raw) == [
         "Code bare: 1 core 20 s, 14 cores 1.6 s, 28 cores 1 s: speed-up 12.5 and 20, efficiency 89 % and 71 %"
     ]
-    (group,) = scaling.of(read(raw))
+    (group,) = scaling.of(made.cases(raw))
     assert (group.over, [point.at for point in group.sides[0].points]) == (scaling.CORES, [1, 14, 28])
     # Threads are no other.
     (line,) = told(on(1, 8.0, 1, axis="workers"), on(1, 1.6, 8, axis="workers", named=0))

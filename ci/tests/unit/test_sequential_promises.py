@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from containercheck.job.stats import boundaries
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior
-from paired import NONE, judged, load, noisy, ratios
+from paired import NONE, WILD, judged, load, noisy
 from scipy import special
 
 TABLE = json.loads(Path(boundaries.__file__).with_suffix(".json").read_text())
@@ -39,9 +39,6 @@ def test_rounds_needed_is_about_right():
             many.append(pairs.decided_after / at_nine)
     assert len(many) > 20
     assert 0.6 < np.median(many) < 1.6
-
-
-WILD = ratios(*[1.0, 4.0, 0.26, 1.1, 5.0, 0.2] * 5)
 
 
 def test_hopeless_is_what_is_too_wild_for_any_verdict():

@@ -15,7 +15,6 @@ from containercheck.command import run
 from containercheck.job.stats import boundaries
 from containercheck.report import junit, table
 from containercheck.results import selections
-from containercheck.results.cases import collect
 from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,24 +64,19 @@ SESSION = (
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "session.txt"
 
 
-def read(*runs):
-    """Return the cases of these runs of ReFrame, each a list of test cases."""
-    return collect([{"runs": [{"testcases": list(run)} for run in runs]}])
-
-
 def case(*rows, **facts):
-    (found,) = read([made.case(rows=rows, **facts)])
+    (found,) = made.cases([made.case(rows=rows, **facts)])
     return found
 
 
 def lines_of(*rows, variant="generic"):
     """Return the lines of the table for a case, whose rows are as given."""
     raw = made.case(variant=variant)
-    return table.lines(read([{**raw, "results": list(rows)}]))
+    return table.lines(made.cases([{**raw, "results": list(rows)}]))
 
 
 def test_what_people_read_of_a_session():
-    printed = "\n".join(table.lines(read(SESSION))) + "\n"
+    printed = "\n".join(table.lines(made.cases(SESSION))) + "\n"
     if not GOLDEN.exists():
         GOLDEN.write_text(printed)
         pytest.fail(f"{GOLDEN} was not there: look at it, and keep it")
@@ -118,10 +112,10 @@ def test_sides_other_than_bare_and_the_variant_are_named():
 def test_axes_that_differ_and_several_partitions_are_named():
     cases = [made.case(axes=f" %size={size} %kind=a", rows=[made.row()]) for size in (1, 2)]
     skipped = made.case(axes=" %size=3 %kind=b", result="skip", skip_reason="full")
-    lines = table.lines(read([*cases, skipped]))
+    lines = table.lines(made.cases([*cases, skipped]))
     assert [line.split()[:3] for line in lines[1:3]] == [["Code", "size=1", "generic"], ["Code", "size=2", "generic"]]
     cases[1]["partition"] = "other"
-    heading, _, second, *_ = table.lines(read(cases))
+    heading, _, second, *_ = table.lines(made.cases(cases))
     assert (heading.split()[:2], second.split()[:3]) == (["application", "partition"], ["Code", "size=2", "other"])
 
 
@@ -195,7 +189,7 @@ def test_a_bare_run_by_itself_is_compared_with_bare_in_the_rounds():
         bare = made.case("Code", "bare", 1, [made.alone("rate", alone)])
         rounds = [{"baseline": {"rate": value}, "subject": {"rate": 1.0}} for value in values]
         container = made.case("Code", "generic", facts.pop("nodes", 1), [made.row()], measured=rounds, **facts)
-        found = read([bare, container])
+        found = made.cases([bare, container])
         return table.in_rounds(found[0], found[0].rows[0], found)
 
     assert remark(34.0, 87.0, 88.0, 90.0) == "one run by itself; 88 ns/day in the containers' rounds"
@@ -222,7 +216,7 @@ def test_the_exit_status_shows_what_is_not_certain(kind, status, capsys):
 
 def test_skips_are_grouped_by_reason_and_do_not_count_as_run():
     skips = [made.case(nodes=nodes, result="skip", skip_reason="no software", provenance={}) for nodes in (1, 2, 4, 8)]
-    cases = read([*skips, made.case(nodes=16, result="skip", skip_reason="no image", provenance={})])
+    cases = made.cases([*skips, made.case(nodes=16, result="skip", skip_reason="no image", provenance={})])
     assert selections.ran(cases) == []
     assert table.lines(cases) == ["skipped: Code (4 case(s)): no software", "skipped: Code (1 case(s)): no image"]
 
@@ -232,7 +226,7 @@ def test_skips_are_grouped_by_reason_and_do_not_count_as_run():
 def test_a_failure_is_final(phase, later):
     failed = made.case(rows=[made.row()], result="fail", fail_phase=phase, fail_reason="rate is worse\n")
     other = made.case("Other", rows=[made.row()])
-    cases = read([failed, other], [made.case(rows=[made.row()], result=later)])
+    cases = made.cases([failed, other], [made.case(rows=[made.row()], result=later)])
     lines = table.lines(cases)
     assert selections.problems(cases) == ["1 of 2 checks failed: see above"]
     passed_later = ", and passed later" if later == "pass" else ""
@@ -256,7 +250,7 @@ def test_each_image_is_named_once_with_its_digest_and_a_failure_with_the_command
         made.case("IMB", "generic", provenance={"image": "/images/imb", "image_content_bytes": 278 << 20}),
         *(made.case(name, provenance=KNOWN) for name in ("OpenFOAM", "PingPong")),
     ]
-    lines = table.lines(read(cases))
+    lines = table.lines(made.cases(cases))
     assert [line for line in lines if line.startswith(("image", "to repeat"))] == [
         f"image: /images/hpl.sif, sha256 {'ab' * 32}, 90 MiB: HPL integrated, HPL generic, OpenFOAM generic and 1 more",
         "image: /images/old.sif, sha256 oldoldoldold: GROMACS generic (old)",
@@ -318,7 +312,7 @@ def test_each_result_has_its_kind_in_junit(tmp_path):
         made.case("Code", "other", 1, result="skip", skip_reason="no image"),
         made.case("Code", "open", 1, rows=[made.row(), made.opened("noisy", "HPL")]),
     ]
-    (suite,) = written(tmp_path, read(cases))
+    (suite,) = written(tmp_path, made.cases(cases))
     assert {name: suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
         "name": "Code",
         "tests": "5",
@@ -344,5 +338,5 @@ def test_alarms_and_problems_are_in_junit_though_no_check_failed(tmp_path):
 
 def test_characters_that_xml_cannot_hold_do_not_break_it(tmp_path):
     failed = made.case(result="fail", fail_phase="sanity", fail_reason="a \x1b[31mred\x00 <&> line")
-    (suite,) = written(tmp_path, read([failed]))
+    (suite,) = written(tmp_path, made.cases([failed]))
     assert suite[0].find("failure").get("message") == "a ?[31mred? <&> line"

@@ -14,10 +14,7 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Prior, more_would_tell
 from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.sides.sides import Program, Side
-from paired import judged, noisy, ratios
-
-#: Spread by so much, in log scale, that no number of rounds gives a verdict.
-WILD = ratios(*[1.0, 4.0, 0.26, 1.1, 5.0, 0.2] * 5)
+from paired import WILD, judged, noisy
 
 
 def test_a_check_ends_when_more_would_not_tell():

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
+import made
 import pytest
 from containercheck.report import table, view
 from containercheck.report.view import CaseView
-from containercheck.results.cases import collect
 from made import alone, case, opened, row
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def read(*cases):
-    return collect([{"runs": [{"testcases": list(cases)}]}])
+    return made.cases(cases)
 
 
 def line_of(*rows, **facts):
