@@ -1,0 +1,64 @@
+"""Print a line for each check: its description, variants, node counts, tags and maintainers; run nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
+from containercheck.results.formatting import columns, say, speak_as
+from containercheck.session import reframe_process, usage
+from containercheck.session.reframe_process import Workplace
+
+#: Titles of the columns.
+TITLES = ("check", "description", "variants", "nodes", "tags", "maintainers")
+
+
+def main(argv: Sequence[str], place: Workplace) -> int:
+    """Print the checks that ReFrame selects with these arguments, and return the exit status."""
+    speak_as("list")
+    _, arguments, _ = parsed("list", argv)
+    asked = subprocess.run(
+        [reframe_process.program(), "--nocolor", "-c", place.checks, *arguments, "--describe"],
+        cwd=place.directory,
+        env=reframe_process.environment(place),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    if complaint := usage.complaint(asked.stderr):
+        say(f"error: {complaint}")
+        return WRONG_USAGE
+    if asked.returncode:
+        say(f"error: {(asked.stdout + asked.stderr).strip().splitlines()[-1].split('ERROR: ')[-1]}")
+        return NOT_JUDGED
+    tests = json.loads(asked.stdout[asked.stdout.index("[") :])
+    if not tests:
+        say("error: no check is selected")
+        return NOT_JUDGED
+    print("\n".join(columns([TITLES, *rows(tests)])))
+    return FINE
+
+
+def rows(tests: Iterable[Mapping[str, Any]]) -> list[Sequence[str]]:
+    """Return the columns of each check.
+
+    :param tests: the attributes of ReFrame's tests, as ``reframe --describe`` prints them.
+    """
+    checks: dict[str, list[Mapping[str, Any]]] = {}
+    for test in tests:
+        checks.setdefault(test["@class"], []).append(test)
+    return [
+        (
+            name,
+            cases[0]["descr"],
+            ", ".join(dict.fromkeys(case["variant"] for case in cases)),
+            ", ".join(map(str, sorted({case["num_nodes"] for case in cases}))),
+            " ".join(sorted({tag for case in cases for tag in case["tags"]})),
+            ", ".join(sorted({person for case in cases for person in case["maintainers"]})),
+        )
+        for name, cases in sorted(checks.items())
+    ]
