@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from containercheck.report import policies, scaling
+from containercheck.report import scaling
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, names, number, short_name, size, typed
@@ -44,7 +44,7 @@ WORST = 3
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    metrics = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *questions(cases), *tallies(cases)]
+    metrics = [*table(cases), *scaling.lines(cases), *questions(cases), *tallies(cases)]
     end = [*skips(cases), *failures(cases), *images(cases), *reproducers(cases), *last_line(cases)]
     return [*metrics, *notes(cases), *end]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 
 import made
 import numpy as np
 import pytest
 from containercheck.history.nights import Night
 from containercheck.job import contract
-from containercheck.report.page import drawing, kept_files
+from containercheck.report.page import kept_files, plots
 from containercheck.report.page.applications import applications
 from saved import OUTPUTS
 
@@ -60,19 +59,15 @@ def test_each_quantity_has_a_map_with_bare_first(tmp_path):
             "latency of the pairs of ranks",
             "bandwidth of the pairs of ranks",
         ]
-        assert charts[0].table.rows == tuple(
-            (side, "within socket", "3", "0.8516", "0.2542", "0.9136") for side in ("bare", "generic")
-        )
-        words = re.findall(r">([^<>]+)</text>", charts[1].svg)
-        assert words.index("bare") < words.index("generic") < words.index("bandwidth, MB/s")
+        assert charts[0].table.rows == tuple((side, "0.8516", "0.2542", "0.9136") for side in ("bare", "generic"))
 
 
 def test_both_ranks_of_a_pair_have_its_value_and_other_pairs_have_none():
-    matrix = kept_files.read_pairs(PAIRS).matrices["latency_us"]
+    matrix = kept_files.read_pairs(PAIRS)["latency_us"]
     assert matrix[0, 1] == matrix[1, 0] == 0.254167
     assert np.isnan(matrix.diagonal()).all()
     # Equal values are drawn.
-    assert drawing.pair_maps({"bare": np.array([[np.nan, 5.0], [5.0, np.nan]])}, "latency, us").axes
+    assert plots.pair_maps({"bare": np.array([[np.nan, 5.0], [5.0, np.nan]])}, "latency, us").axes
 
 
 @pytest.mark.parametrize("moved", [None, -2 * made.DAY, made.DAY])
@@ -148,11 +143,8 @@ def test_of_several_programs_of_a_run_the_last_counts():
 
 
 def test_a_file_without_times_is_reported_in_a_line(tmp_path):
-    write(tmp_path, TIMES.replace("rank 1:", "rank 7:"), sides=("baseline",), name=contract.MPI_TIMES)
+    write(tmp_path, TIMES.replace("rank ", "part "), sides=("baseline",), name=contract.MPI_TIMES)
     tables, (problem,) = mpi_times(tmp_path)
     assert tables == []
     assert problem.startswith("Amber generic, 1 node, cluster:compute: cannot show ")
     assert problem.endswith(": it has no times of ranks")
-    for text in (TIMES.replace("0.203567 s of", "none s of"), "ranks 513\n" + TIMES.replace("rank 3:", "rank 513:")):
-        with pytest.raises(ValueError):
-            kept_files.read_mpi_times(text)
