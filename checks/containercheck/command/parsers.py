@@ -105,7 +105,7 @@ COMMANDS: Mapping[str, Command] = {
         rest="",
     ),
     "image": Command(
-        "Checks whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
+        "Checks whether an image is fit for this machine: architecture, MPI, launcher, environment, start.",
         ("--run", "--name", "--here", "--json", "--markdown"),
         (
             ("my.sif", "a file, or an unpacked image"),
@@ -120,7 +120,7 @@ COMMANDS: Mapping[str, Command] = {
         },
         words="IMAGE",
         facts={"dest": "image", "metavar": "IMAGE", "help": "path or address of the image"},
-        note="It starts ranks of the image's MPI on this machine, or by srun on one node and on two.",
+        note="With --run or -n, a job starts ranks of the image's MPI, and explains a slow or broken case.",
         rest="",
     ),
     "nightly": Command(
