@@ -99,7 +99,7 @@ class KnownSpreads:
         if self._nights is None:
             self._nights = self._read()
         cases = [case for run in report.get("runs", ()) for case in run["testcases"]]
-        known = spreads.merged(spreads.kept(cases), spreads.merged(self._nights, spreads.from_variants(cases)))
+        known = spreads.merged(spreads.kept(cases), self._nights)
         if not known:
             return []
         self._path.parent.mkdir(parents=True, exist_ok=True)

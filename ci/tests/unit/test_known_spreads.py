@@ -1,4 +1,4 @@
-"""Where the known spread of a metric comes from: nights, the other variant, the check, a default."""
+"""Where the known spread of a metric comes from: nights, the check, a default."""
 
 from __future__ import annotations
 
@@ -85,27 +85,6 @@ def test_ending_with_the_verdict_does_not_make_the_spread_smaller_night_by_night
         told = spreads.from_nights(nights(*stored)).get("here:one", {}).get(NAME, {}).get("rate")
         known = told["spread"] if told else known
     assert 3.0 < known < 5.0
-
-
-# The other variant.
-
-
-def test_the_other_variant_of_the_session_tells_after_six_rounds():
-    other = case(3.0, 8, 1, variant="integrated")
-    own = raw(variant="generic")
-    told = spreads.from_variants([other, own])["here:one"][NAME]["rate"]
-    assert told["source"] == "the integrated variant"
-    assert 3.0 < told["spread"] < 8.0
-    assert spreads.from_variants([case(3.0, 5, 1, variant="integrated"), own]) == {}
-    assert spreads.from_variants([case(3.0, 8, 1, variant="integrated", nodes=2), own]) == {}
-    assert spreads.from_variants([case(3.0, 8, 1, variant="integrated", partition="two"), own]) == {}
-
-
-def test_nights_count_before_the_other_variant():
-    night, variant = ({"p": {"c": {"rate": {"spread": spread, "source": "", "unit": "%"}}}} for spread in (1.0, 2.0))
-    assert spreads.merged(night, variant) == night
-    assert spreads.merged({}, variant) == variant
-    assert spreads.merged(night, {"p": {"c": {"other": {}}}})["p"]["c"].keys() == {"rate", "other"}
 
 
 def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
