@@ -174,10 +174,7 @@ def _libraries(image: ImageFacts, host: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _start(image: ImageFacts) -> Finding:
     size = f"{number(image.size / (1 << 20), 3)} MiB, " if image.size else ""
-    text = f"{size}a container of it starts and ends in {number(image.start, 2)} s more than the program on the host"
-    if image.starts:
-        low, high = number(min(image.starts), 2), number(max(image.starts), 2)
-        text += f" ({low} to {high} s in {len(image.starts)} rounds)"
+    text = f"{size}a container of it starts and ends in {number(image.start, 2)} s"
     if image.start < SLOW_START:
         return Finding(OK, "start", text)
     return Finding(REMARK, "start", text, "see with containercheck doctor whether the runtime unpacks it at each start")

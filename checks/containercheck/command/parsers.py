@@ -159,10 +159,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
-        ("--name", "--period", "--nights", "--database", "--write"),
+        ("--name", "--nights", "--database", "--write"),
         (
-            ("", "everything that ran in the last 30 days on this system"),
-            ("-n HPCC --period now-90d:now", "one check in another period, in ReFrame's notation"),
+            ("", "the bare values of all nights of the last 90 days on this system"),
+            ("-n HPCC --nights 20", "one check, where it has 20 nights"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),

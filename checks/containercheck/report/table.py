@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import math
 import shlex
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -252,23 +251,9 @@ def notes(cases: Sequence[Case]) -> list[str]:
 
 
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on the spread of rounds and on open verdicts; nothing where nothing was compared."""
+    """Return the line on open verdicts; nothing where nothing was compared."""
     judged = sum(len(selections.judged(case)) for case in cases)
-    return ["; ".join(filter(None, [_spread(cases), _open(cases, judged)]))] if judged else []
-
-
-def _spread(cases: Sequence[Case]) -> str:
-    """Return the smallest and the largest spread of rounds, as medians over the metrics of an application."""
-    spreads: dict[str, list[float]] = {}
-    for case in cases:
-        for row in case.rows:
-            if row.overhead_unit == "%" and row.spread is not None:
-                spreads.setdefault(case.application, []).append(row.spread)
-    if not spreads:
-        return ""
-    medians = sorted((statistics.median(values), name) for name, values in spreads.items())
-    ends = [f"{number(spread, 2)} % ({name})" for spread, name in (medians[0], medians[-1])]
-    return "pairs here spread by " + " to ".join(dict.fromkeys(ends))
+    return [_open(cases, judged)] if judged else []
 
 
 def _kinds(cases: Sequence[Case]) -> str:

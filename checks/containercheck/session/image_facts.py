@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import random
 import re
-import statistics
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +24,6 @@ HURTING = (
 _COMMON = ("cat", "python", "python3", "java", "sh", "bash")
 #: Libraries of fabrics and of GPUs, by the beginning of their names.
 _KINDS = {"fabric": ("libibverbs", "libfabric", "libucp", "libpsm2"), "GPU": ("libcuda.", "libcudart", "libamdhip64")}
-#: Rounds in which a container is started, and the same program on the host.
-_ROUNDS = 7
 #: Longest wait for a container; seconds. One that unpacks its image takes a minute.
 _PATIENCE = 300.0
 #: Most characters of a line that a container prints.
@@ -77,8 +73,7 @@ class ImageFacts:
     :ivar mpi_version: version of its MPI, as its own program says it; empty where it has none.
     :ivar libraries: names of its libraries of fabrics and GPUs, by kind.
     :ivar checks: checks whose program it has, with that.
-    :ivar starts: seconds that a container of it takes to start and to end more than the same program on the host, by
-        round.
+    :ivar start: seconds that a container of it takes to start and to end.
     """
 
     path: str
@@ -92,12 +87,7 @@ class ImageFacts:
     mpi_version: str = ""
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     checks: Mapping[str, str] = field(default_factory=dict)
-    starts: tuple[float, ...] = ()
-
-    @property
-    def start(self) -> float:
-        """Return the median of the starts; 0 where none was timed."""
-        return max(0.0, statistics.median(self.starts)) if self.starts else 0.0
+    start: float = 0.0
 
 
 def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
@@ -147,17 +137,10 @@ def read(image: str, command: str) -> ImageFacts:
     printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", *programs], image)
     facts = parse(printed, programs)
     size = path.stat().st_size if path.is_file() else 0
-    return ImageFacts(image, architecture, size, **facts, starts=_timed([*base, "true"], ["true"]))
-
-
-def _timed(in_container: Sequence[str], on_host: Sequence[str]) -> tuple[float, ...]:
-    """Return by how many seconds the first command takes longer than the second, in rounds of both in random order."""
-    differences = []
-    for _ in range(_ROUNDS):
-        sides = [(1, in_container), (-1, on_host)]
-        random.shuffle(sides)
-        differences.append(sum(sign * _seconds(words) for sign, words in sides))
-    return tuple(differences)
+    # The files of the image are cached by now.
+    began = time.monotonic()
+    _run([*base, "true"], image)
+    return ImageFacts(image, architecture, size, **facts, start=time.monotonic() - began)
 
 
 def _run(words: Sequence[str], image: str) -> str:
@@ -176,12 +159,6 @@ def _run(words: Sequence[str], image: str) -> str:
         wrong = [line for line in lines if re.match(r"FATAL|ERROR|error", line)]
         raise ImageError(f"no container of {image} starts: {(wrong or lines)[-1]}")
     return process.stdout.decode(errors="replace")
-
-
-def _seconds(words: Sequence[str]) -> float:
-    began = time.monotonic()
-    subprocess.run(list(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.monotonic() - began
 
 
 def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:

@@ -52,8 +52,7 @@ def test_minutes_are_spent_on_what_they_close(opened):
     assert second == {"Soon": [14] * 2 + [16] * 3, "Late": [14] * 2 + [55] * 11}
     assert "the open cases need more time than is left" in output
     assert table(output)[-1] == (
-        "pairs here spread by 3 % (Late) to 3 % (Soon); 2 of 5 verdicts are open, 5 more minutes would close 1 of "
-        "them: containercheck run --minutes 5 --resume"
+        "2 of 5 verdicts are open, 5 more minutes would close 1 of them: containercheck run --minutes 5 --resume"
     )
     # The person's arguments stay.
     cases = [case for each in json.loads(opened.report.read_text())["runs"] for case in each["testcases"]]

@@ -33,7 +33,7 @@ PROGRAMS = {"gmx_mpi": "GROMACS", "pw.x": "QuantumEspresso"}
 
 
 def image(text, **facts):
-    return ImageFacts("my.sif", "x86_64", 1 << 20, **{**image_facts.parse(text, PROGRAMS), "starts": (0.1,), **facts})
+    return ImageFacts("my.sif", "x86_64", 1 << 20, **{**image_facts.parse(text, PROGRAMS), "start": 0.1, **facts})
 
 
 def found(text, host=HOST, **facts):
@@ -119,10 +119,10 @@ def test_programs_of_checks_are_found_by_name():
 
 
 def test_a_slow_start_is_worth_a_word():
-    assert found("libc glibc 2.36", starts=(0.2, 0.1, 9.0))["start"][0] == "ok"
-    state, text = found("libc glibc 2.36", starts=(20.0, 19.0, 22.0))["start"]
+    assert found("libc glibc 2.36", start=0.2)["start"][0] == "ok"
+    state, text = found("libc glibc 2.36", start=20.0)["start"]
     assert state == "note"
-    assert "starts and ends in 20 s more than the program on the host (19 to 22 s in 3 rounds)" in text
+    assert "starts and ends in 20 s" in text
 
 
 def test_an_image_that_is_not_there_is_said_in_a_line(tmp_path):

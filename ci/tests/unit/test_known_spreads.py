@@ -162,14 +162,20 @@ def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
     configured = SimpleNamespace(database=path)
     monkeypatch.setattr(reframe_process, "configuration", lambda arguments, place: configured)
     place = reframe_process.Workplace(tmp_path)
-    (_, option) = session_module.KnownSpreads([], place).options({})
+
+    def options(report):
+        current = session_module.Session(session_module.Settings(None, False, ()), place, None)
+        current.report = report
+        return current._known_spreads()
+
+    (_, option) = options({})
     told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert option == f"known_spreads={place.reports / 'known-spreads.json'}"
     assert told["source"] == "5 nights"
     # Nothing is known where nothing was stored, or the file cannot be read.
     path.write_text("no database")
-    assert session_module.KnownSpreads([], place).options({}) == []
+    assert options({}) == []
     closed = raw(row(known_spread=4.0, spread_source="the check"))
-    assert session_module.KnownSpreads([], place).options({"runs": [{"testcases": [closed]}]})
+    assert options({"runs": [{"testcases": [closed]}]})
     known = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert known["source"] == "the check"

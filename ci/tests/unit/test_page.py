@@ -125,7 +125,7 @@ def test_headings_plots_and_tables_can_be_read_aloud(shown):
     assert len(plots) == len(list(root.iter("img"))) > 10
     for plot in plots:
         assert min(len(plot.find(".//img").get("alt")), len(text(plot.find("figcaption")))) > 10
-        assert len(list(plot.find("details/div/table/tbody"))) > 0
+        assert plot.find("details/div/table/tbody/tr") is not None or plot.find("p") is not None
     captions = [text(table.find("caption")) for table in root.iter("table")]
     assert len(captions) == len(set(captions))
     assert all(cell.get("scope") for cell in root.iter("th"))
@@ -243,8 +243,6 @@ def test_provenance_names_runtimes_images_and_differences():
         for table in root.iter("table")
     }
     a, c = "A generic, 1 node", "C generic, 1 node"
-    used = [["apptainer version 1.3.4", "apptainer", a], ["apptainer version 1.4.5", "apptainer", c]]
-    assert cells["Container runtimes"] == used
     assert cells["Images"] == [
         ["code-bookworm.sif", "bookworm", "", "", "ab" * 32, a],
         ["hpcc.sif", "bookworm", "142 MiB", "278 MiB", "ab" * 32, c],
@@ -252,6 +250,9 @@ def test_provenance_names_runtimes_images_and_differences():
     library = "/usr/lib/libmpi.so.40.30.4"
     assert ["mpi baseline", library] in cells["The same in all cases"]
     assert cells["What differs between cases"] == [
+        ["runtimes subject command", "apptainer", "all cases: generic"],
+        ["runtimes subject version", "apptainer version 1.3.4", a],
+        ["runtimes subject version", "apptainer version 1.4.5", c],
         ["host", "node1", f"{a}, B bare, 1 node"],
         ["host", "node2", c],
         ["mpi subject", library, "all cases: generic"],

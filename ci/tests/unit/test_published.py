@@ -9,10 +9,8 @@ from dataclasses import replace
 import made
 import pytest
 from conftest import REPOSITORY
-from containercheck.history.nights import nights
 from containercheck.report.page import published
 from containercheck.report.page.published import Statement, StatementOutcome
-from made_nights import DAY, NOON, session
 
 STATEMENTS = published.statements()
 STATEMENT = Statement("D12.6", "figure 1", "a code", "Code")
@@ -86,35 +84,6 @@ def test_other_variants_nodes_metrics_and_machines_do_not_count():
 def test_a_check_that_compares_nothing_is_judged_by_its_cases(says, variant, facts, expected):
     raw = made.case(**{"variant": "bare", **facts})
     assert outcome(replace(STATEMENT, says=says, variant=variant), raw) == expected
-
-
-FASTER_CODE = made.case(rows=[made.row(overhead=1.0)])
-UNSURE = made.case(rows=[made.row(overhead=9.0, verdict="inconclusive")])
-SLOW = made.case(rows=[made.row(overhead=30.0, verdict="fail")])
-OTHER = made.case("OtherCode", rows=[made.row()])
-
-
-@pytest.mark.parametrize(
-    ("cases", "expected", "reason"),
-    [
-        ([FASTER_CODE, OTHER], "agrees", "in the night 1"),
-        ([FASTER_CODE, SLOW, UNSURE, OTHER], "differs", "in the night 2; 0 of 1 overhead certain to be as fast"),
-        ([SLOW, FASTER_CODE], "agrees", ""),
-        ([UNSURE, UNSURE], "not certain", "0 of 1 overhead certain to be as fast"),
-        ([OTHER, OTHER], "not run", ""),
-    ],
-)
-def test_a_statement_that_a_night_leaves_open_is_as_the_last_that_decided_it(cases, expected, reason):
-    found = nights([session(case, began=NOON + number * DAY) for number, case in enumerate(cases, start=1)])
-    decided = published.decided(STATEMENT, found)
-    assert (decided.word, decided.reason[: len(reason)]) == (expected, reason)
-
-
-def test_nights_before_a_change_on_purpose_decide_nothing():
-    before, after = session(FASTER_CODE), session(OTHER, began=NOON + DAY, changed="new Apptainer")
-    later = session(OTHER, began=NOON + 2 * DAY)
-    assert published.decided(STATEMENT, nights([before, after, later])).word == "not run"
-    assert published.decided(STATEMENT, nights([after, before, later])).word == "agrees"
 
 
 def test_a_figure_that_did_not_run_has_a_reason():

@@ -16,7 +16,7 @@ from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
-from containercheck.report.page import kept_files, plots, published
+from containercheck.report.page import mpi_times, plots, published
 from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results.cases import Case
@@ -28,7 +28,6 @@ MOST = 8
 #: Most rows of the table, all of which are in the CSV, and most rows of intervals in a plot.
 MOST_ROWS, MOST_INTERVALS = 60, 18
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
-OVERHEADS = ("metric", "variant", "nodes", "overhead", "accepted", "rounds", "verdict")
 #: Standard errors on each side of a value.
 ERRORS = 2.0
 #: A metric at one size of a message, bytes of its units, and fewest sizes that make a curve.
@@ -79,8 +78,7 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
 
 
 def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
-    maps, map_problems = kept_files.maps(cases, MOST)
-    tables, problems = kept_files.mpi_times(cases, MOST)
+    tables, problems = mpi_times.tables(cases, MOST)
     groups = page_cases.grouped(cases)
     charts = (
         *islice(over_versions(name, nights), MOST),
@@ -88,9 +86,8 @@ def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence
         *islice(
             chain.from_iterable(over_axes(*place) for place in page_cases.grouped(cases, with_axes=False).items()), MOST
         ),
-        *maps,
     )
-    remarks = (*scaling.lines(cases), *map_problems, *problems)
+    remarks = (*scaling.lines(cases), *problems)
     return Application(name, anchor, charts, tuple(tables), remarks, _metrics(name, cases))
 
 
@@ -118,10 +115,7 @@ def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) ->
     _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
     text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
     figure = plots.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
-    cells = (
-        (row.metric, _label(case, row), str(case.nodes), *_judged(row), table.verdict(row)) for _, case, row in drawn
-    )
-    return Chart.of(f"{heading}: overhead in {unit}", text, figure, OVERHEADS, cells)
+    return Chart.of(f"{heading}: overhead in {unit}", text, figure)
 
 
 def _label(case: Case, row: Row) -> str:

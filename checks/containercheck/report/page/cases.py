@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from containercheck.job.explain import explanation
@@ -33,9 +34,9 @@ VARIANTS = ("bare", "integrated", "generic")
 #: A comment in a job's script with the command of a side (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
 #: Parts of a provenance that have a table of their own, or differ in nearly every case.
-OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
+OWN = ("images", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
 #: Beginnings of the names that come first among the others.
-FIRST = ("machine", "host", "mpi")
+FIRST = ("runtimes", "machine", "host", "mpi")
 
 
 @dataclass(frozen=True)
@@ -370,12 +371,11 @@ def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, 
 
 
 def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
-    """Return tables of the runtimes and images of cases, and of facts that they share or not."""
+    """Return tables of the images of cases, and of facts that they share or not."""
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
     return (
-        _used("Container runtimes", ("version", "command", "used by"), ran, _runtimes),
-        _used("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), ran, _images),
+        Table("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), _images(ran), 6),
         Table("The same in all cases", ("what", "value"), same, 2),
         Table("What differs between cases", ("what", "value", "cases"), different, 3),
     )
@@ -395,34 +395,18 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _used(
-    caption: str,
-    headings: tuple[str, ...],
-    cases: Sequence[Case],
-    rows_of: Callable[[Mapping[str, Any]], Iterator[tuple[str, ...]]],
-) -> Table:
-    """Return a table of things that cases use, each with the cases that use it.
-
-    :param rows_of: returns the rows of a case's provenance.
-    """
-    users: dict[tuple[str, ...], dict[tuple[str, ...], Case]] = {}
+def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of the images that cases ran, each with the cases that ran it."""
+    users: dict[tuple[str, ...], list[Case]] = {}
     for case in cases:
-        for row in rows_of(case.provenance):
-            users.setdefault(row, {})[case.key] = case
-    rows = ((*row, share_of(list(using.values()), cases)) for row, using in sorted(users.items()))
-    return Table(caption, headings, tuple(rows), len(headings))
-
-
-def _runtimes(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for runtime in (facts.get("runtimes") or {}).values():
-        yield str(runtime.get("version") or "?"), str(runtime.get("command") or "?")
-
-
-def _images(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    if facts.get("image"):
-        file = str(facts["image"]).rpartition("/")[2]
-        sizes = (size(facts[key]) if facts.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
-        yield file, str(facts.get("image_release") or ""), *sizes, str(facts.get("image_sha256") or "not recorded")
+        facts = case.provenance
+        for image in (facts, *(facts.get("images") or {}).values()):
+            if image.get("image"):
+                sizes = (size(image[key]) if image.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
+                digest = str(image.get("image_sha256") or "not recorded")
+                row = (Path(image["image"]).name, str(image.get("image_release") or ""), *sizes, digest)
+                users.setdefault(row, []).append(case)
+    return tuple((*row, share_of(using, cases)) for row, using in sorted(users.items()))
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:

@@ -1,10 +1,9 @@
 """The HTML report: the results of a night, and the changes since earlier nights, as one static file.
 
 It needs no network and no script. Its parts are values: changes and trends, the cases (states, failures, matrix), the
-plots and tables of each application (and kept_files for the files that a run keeps), the figures of the documents with
-ours (published), and provenance. ``plots`` draws all plots, and the files in ``templates`` make the page, where jinja2
-escapes every text that comes from a result. Its data lie in CSV files next to it: a row for each metric of the night's
-cases, and a row for each point of each series.
+plots and tables of each application, the figures of the documents with ours (published), and provenance. ``plots``
+draws all plots, and the files in ``templates`` make the page, where jinja2 escapes every text that comes from a result.
+Its data lie in CSV files next to it: a row for each metric of the night's cases, and for each point of each series.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def html(
     cases = night.cases
     # Only nights are in a trend, and as its last point the session that is shown.
     followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
-    all_trends = trends.trends(series, changes, followed, MOST_PLOTS // 2)
+    all_trends = trends.trends(changes, series, followed, MOST_PLOTS // 2)
     drawn = [trend for trend in all_trends if trend.chart]
     shown = applications(followed, MOST_PLOTS - len(drawn))
     failures, skips = page_cases.failures(cases), table.by_reason(cases)
@@ -124,11 +123,10 @@ def html(
             remarks=[*table.notes(cases), *table.last_line(cases)],
             matrices=page_cases.matrices(cases, links),
             applications=shown,
-            published=published.table(nights),
+            published=published.table(cases),
             anchors={application.name: application.anchor for application in shown},
-            changed=[trend for trend in all_trends if trend.changes],
+            changed=all_trends,
             breaks=[each for each in followed if each.changed],
-            unchanged=trends.unchanged(all_trends, followed),
             provenance=page_cases.provenance([case for case in cases if case.result != "skip"]),
             files=[(name, quote(name)) for name in files],
         )

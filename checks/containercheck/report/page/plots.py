@@ -1,4 +1,4 @@
-"""Draw plots with matplotlib as images of the page: values over an axis or over nights, overheads, maps of pairs.
+"""Draw plots with matplotlib as images of the page: values over an axis or over nights, and overheads.
 
 Sides have the colors of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with any kind of color
 vision tell apart; each also has a marker and a line style of its own.
@@ -16,7 +16,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from containercheck.report.page.cases import VARIANTS, Table, finite, plain, shortened, variant_order
@@ -108,12 +107,17 @@ class Chart:
     @classmethod
     @styled
     def of(
-        cls, title: str, description: str, figure: Figure, headings: Sequence[str], rows: Iterable[tuple[str, ...]]
+        cls,
+        title: str,
+        description: str,
+        figure: Figure,
+        headings: Sequence[str] = (),
+        rows: Iterable[tuple[str, ...]] = (),
     ) -> Chart:
         """Make a plot of a figure that a function of this module returned.
 
         :param title: no two plots of a page have the same one.
-        :param headings, rows: of the table of its data.
+        :param headings, rows: of the table of its data, where no other table has them.
         """
         file = io.BytesIO()
         with warnings.catch_warnings():
@@ -263,27 +267,6 @@ def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
 def limits(row: Row) -> list[float]:
     """Return the finite ends of the accepted range of a row."""
     return [end for end in row.accepted if is_finite(end)]
-
-
-@styled
-def pair_maps(maps: Mapping[str, np.ndarray], label: str) -> Figure:
-    """Draw the matrix of ranks of each side, with one logarithmic scale of colors.
-
-    Pairs that were not measured, which are not a number, have no color.
-
-    :param label: quantity with its unit.
-    """
-    low, high = (float(f([f(matrix) for matrix in maps.values()])) for f in (np.nanmin, np.nanmax))
-    norm = LogNorm(low, max(high, 1.01 * low))
-    figure = Figure((WIDTH, 4.5), layout="constrained")
-    plots = figure.subplots(1, len(maps), squeeze=False).ravel()
-    for axes, (side, matrix) in zip(plots, maps.items()):
-        image = axes.imshow(matrix, norm=norm, cmap="cividis", interpolation="none", aspect="auto")
-        axes.grid(False)
-        axes.set_title(plain(side))
-        axes.set_xlabel("rank")
-    figure.colorbar(image, ax=list(plots), location="bottom", label=label)
-    return figure
 
 
 def _add_legend(figure: Figure) -> None:

@@ -3,22 +3,18 @@
 A statement compares a container with bare. It holds where every overhead agrees with it, and does not where one says
 the opposite. *As fast* is an overhead within its tolerance that is not accepted only because a reference expects it;
 *slower* and *faster* are intervals on that side of zero. The cases of a check that compares nothing have to pass.
-
-A night has the time to close a part of its verdicts. Where it leaves a statement open, or did not run the check, the
-last night before counts that decided it, but none before an intended change.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from containercheck.history.nights import Night
 from containercheck.job.project import CHECKS
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page.cases import Table, finite
@@ -97,32 +93,17 @@ def statements() -> tuple[Statement, ...]:
     )
 
 
-def table(nights: Sequence[Night]) -> Table:
-    """Return the table of all figures of the documents, with the results of the nights; the last one is shown."""
+def table(cases: Sequence[Case]) -> Table:
+    """Return the table of all figures of the documents, with the results of cases."""
     rows = []
     for each in statements():
-        result = decided(each, nights)
+        result = outcome(each, cases)
         says = each.says if each.says not in (WORKS, NOTHING) and not each.not_repeated else ""
         theirs = "; ".join(filter(None, [says, each.theirs]))
         figure = f"{each.document}, {each.place}"
         rows.append((figure, each.shows, each.check, theirs, result.ours, result.word, result.reason))
     agreeing = sum(row[-2] == AGREES for row in rows)
     return Table(f"Figures of the documents: {agreeing} of {len(rows)} agree", HEADINGS, tuple(rows), len(HEADINGS))
-
-
-def decided(statement: Statement, nights: Sequence[Night]) -> StatementOutcome:
-    """Return the outcome of the last night, or where it is open, of the last night that decided it."""
-    last = outcome(statement, nights[-1].cases if nights else ())
-    if last.word not in (OPEN, NOT_RUN):
-        return last
-    for later, night in zip(reversed(nights), reversed(nights[:-1])):
-        if later.changed:
-            break
-        earlier = outcome(statement, night.cases)
-        if earlier.word in (AGREES, DIFFERS):
-            reason = "; ".join(filter(None, [f"in the night {night.name}", earlier.reason]))
-            return replace(earlier, reason=reason)
-    return last
 
 
 def outcome(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:

@@ -16,14 +16,12 @@ from containercheck.history.nights import Night
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import plots
-from containercheck.report.page.cases import Table, finite
+from containercheck.report.page.cases import finite
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results.formatting import count, number
 
-#: Most nights in a plot, and nights in the table of trends without a change.
-DRAWN, LISTED = 60, 5
-#: Most series of an application in that table; all are in the CSV.
-MOST_ROWS = 60
+#: Most nights in a plot.
+DRAWN = 60
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Trend:
     """
 
     anchor: str
-    application: str
     title: str
     series: tuple[Series, ...]
     changes: tuple[Change, ...]
@@ -94,23 +91,20 @@ def _where(series: Series) -> str:
     return f"{count(series.nodes, 'node')}, {partition}" + (f" {series.environ}" if series.environ != "builtin" else "")
 
 
-def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequence[Night], most: int) -> list[Trend]:
-    """Return all trends of two nights or more, those that changed first; the first of these are drawn.
+def trends(changes: Sequence[Change], all_series: Iterable[Series], nights: Sequence[Night], most: int) -> list[Trend]:
+    """Return the trends with a change; the first ones are drawn.
 
     :param most: most trends that are drawn.
     """
-    groups: dict[Any, list[Series]] = {}
+    members: dict[Hashable, list[Series]] = {}
     for series in all_series:
-        if len((*series.earlier, *series.points)) > 1:
-            groups.setdefault(group(series), []).append(series)
+        members.setdefault(group(series), []).append(series)
     changes_of: dict[Hashable, list[Change]] = {}
     for change in changes:
         changes_of.setdefault(group(change.series), []).append(change)
-    ordered = sorted(groups, key=lambda key: (key not in changes_of, key[3]))
-    drawn = set(ordered[:most]) & set(changes_of)
     return [
-        _trend(f"trend-{place}", groups[key], changes_of.get(key, ()), nights[-DRAWN:] if key in drawn else ())
-        for place, key in enumerate(ordered, 1)
+        _trend(f"trend-{place}", members[key], of_trend, nights[-DRAWN:] if place <= most else ())
+        for place, (key, of_trend) in enumerate(changes_of.items(), 1)
     ]
 
 
@@ -120,47 +114,21 @@ def _trend(anchor: str, members: Sequence[Series], changes: Sequence[Change], ni
     # All axes are named: a check may have got another one in one of the nights.
     label = f"{first.application} {page_cases.axes(first.axes)}".strip()
     title = f"{label}, {_where(first)}: {first.metric}"
-    trend = Trend(anchor, first.application, title, tuple(members), tuple(changes))
+    trend = Trend(anchor, title, tuple(members), tuple(changes))
     return replace(trend, chart=_chart(trend, nights)) if nights else trend
-
-
-def unchanged(all_trends: Sequence[Trend], nights: Sequence[Night]) -> list[Table]:
-    """Return the median, spread and last values of the series in which nothing changed, a table by application."""
-    groups: dict[str, list[tuple[Trend, Series]]] = {}
-    for trend in all_trends:
-        if not trend.changes:
-            groups.setdefault(trend.application, []).extend((trend, series) for series in trend.series)
-    return [_levels_of(application, pairs, nights) for application, pairs in sorted(groups.items())]
-
-
-def _levels_of(application: str, pairs: Sequence[tuple[Trend, Series]], nights: Sequence[Night]) -> Table:
-    names = [night.name for night in nights[-LISTED:]]
-    rows = []
-    for trend, series in pairs[:MOST_ROWS]:
-        values = [point.value for point in series.points]
-        middle = f"{number(statistics.median(values), 3, _sign(series))} {series.unit}"
-        spread = number(statistics.stdev(values), 2) if len(values) > 1 else ""
-        points = _by_night(series)
-        cells = (_cell(points.get(name), series, 3) for name in names)
-        rows.append((trend.title, _label(series), str(len(values)), middle, spread, *cells))
-    caption = f"{application}: {page_cases.shown(len(rows), len(pairs), 'trend')} without a change"
-    return Table(caption, ("metric", "series", "nights", "median", "spread", *names), tuple(rows), left=2)
 
 
 def _by_night(series: Series) -> dict[str, Point]:
     return {point.night.name: point for point in (*series.earlier, *series.points)}
 
 
-def _cell(point: Point | None, series: Series, digits: int = 4) -> str:
+def _cell(point: Point | None, series: Series) -> str:
     """Return the value of a night with twice its standard error; empty without one."""
     if point is None:
         return ""
+    sign = "+" if series.kind == OVERHEAD else ""
     half = "" if point.error is None else f" ± {number(2 * point.error, 2)}"
-    return f"{number(point.value, digits, _sign(series))}{half}"
-
-
-def _sign(series: Series) -> str:
-    return "+" if series.kind == OVERHEAD else ""
+    return f"{number(point.value, 4, sign)}{half}"
 
 
 def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
