@@ -65,7 +65,7 @@ def test_a_session_without_minutes_has_the_usual_ones(opened):
     assert "1 case(s), 60 s each: 1 minutes if nothing fails" in output
     assert passes(output) == [["Known"], ["Known"]]
     assert measured(opened) == [{"Known": [60] * 12}, {"Known": [60] * 12 + [31] * 6}]
-    assert table(output)[-1].endswith("; the only verdict is closed")
+    assert table(output)[-1].endswith("the only verdict is closed")
 
 
 def test_each_check_has_the_time_of_the_command_line(opened):
@@ -100,7 +100,7 @@ def test_a_case_goes_on_only_on_the_partition_where_it_is_open(opened):
     status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Elsewhere"]]), output
     assert "@here:second+builtin" in output and "@here:one+builtin" not in output
-    assert table(output)[-1].endswith("; all 4 verdicts closed")
+    assert table(output)[-1].endswith("all 4 verdicts closed")
 
 
 def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
@@ -128,7 +128,7 @@ def test_what_is_open_goes_on_later(opened):
     assert measured(opened)[1:] == [{"Soon": [10] * 2 + [16] * 3}]
     status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Long"]]), output
-    assert table(output)[-1].endswith("; all 3 verdicts closed")
+    assert table(output)[-1].endswith("all 3 verdicts closed")
     assert [line.split()[0] for line in table(output)[1:4]] == ["Quick", "Soon", "Long"]
     assert measured(opened)[2:] == [{"Long": [10] * 2 + [247] * 49}]
     # The first session's arguments hold.
