@@ -3,7 +3,7 @@
 D12.6 section 8.1.1, HLRS EXCESS: 10000 exchanges of 4 bytes and 50 of 1 MB between every two of 40 cores on two nodes.
 D12.6 saw a larger dispersion between the cores of one socket in the container, and no difference between nodes: here
 the dispersion is the distance between the quartiles, in percent of the median, on the full axes. The map of its figures
-8.4 and 8.5 is the file ``pairs.csv`` of each run: pair by pair its class, latency and bandwidth; the page draws it.
+8.4 and 8.5 is the file ``pairs.csv`` of each run: pair by pair its class, latency and bandwidth.
 SANDIA section VI.B and D12.6 section 6.9.1 show the loss of a container that does not know the fabric.
 """
 

@@ -117,7 +117,7 @@ class CollocationSides(VariantSides):
 
     The check has an axis ``use_case`` (see :func:`mixes`), and sets ``neighbours`` before its sides are made. Bare,
     each policy is compared with running without DLB; in a container, with the same policy bare. The report shows the
-    gain of a policy in a container (report/policies.py).
+    gain of a policy in a container (report/scaling.py).
     """
 
     #: Names of the policies that are run; one that only containers can have is left out where there is none.

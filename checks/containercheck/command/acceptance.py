@@ -19,12 +19,12 @@ from containercheck.command import parsers, run
 from containercheck.job import container_runtimes
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
-from containercheck.job.explain import explanation
+from containercheck.job.contract import BASELINE
 from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, number, say
-from containercheck.results.row import EMULATED, FAIL, NOT_JUDGED, PASS, Row
+from containercheck.results.formatting import columns, number, say
+from containercheck.results.row import EMULATED, NOT_JUDGED, PASS, Row
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may provide.
@@ -32,15 +32,6 @@ COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
 #: Verdicts on a case and on the whole, the worst first; and the exit status of each.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: parsers.FINE, REJECTED: parsers.BROKEN, UNDECIDED: parsers.NOT_JUDGED}
-#: Parts of the table, in their order.
-START, MEMORY, SIZE, MESSAGES, FILES, APPLICATIONS = PARTS = (
-    "start-up",
-    "memory",
-    "size",
-    "messages",
-    "files",
-    "applications",
-)
 
 
 class UnknownCandidate(Exception):
@@ -129,7 +120,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
-    print("\n".join(["", *columns(rows), *by_candidate(titles, ran)]), flush=True)
+    print("\n".join(["", *columns(rows)]), flush=True)
     words = [word for _, word in verdicts]
     whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
     if whole == ACCEPTED and (problems or not ran):
@@ -138,46 +129,6 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     hint = ": not accepted; the same with --resume goes on with the open cases" if whole == UNDECIDED else ""
     say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
-
-
-def by_candidate(titles: Mapping[str, str], cases: Sequence[Case]) -> list[str]:
-    """Return a table with the verdict on each runtime, where each is compared with bare; empty otherwise.
-
-    One that a case has nothing of, as its runs failed there, is rejected in it.
-
-    :param titles: the compared runtimes, by the name of their side.
-    """
-    judged = [case for case in cases if case.rows or verdict(case) == ACCEPTED]
-    if next(iter(titles), None) not in {row.subject_label for case in judged for row in case.rows}:
-        return []
-    text = [("", *STATUS, "not in")]
-    for name in titles:
-        verdicts = [_verdict_on(name, case) for case in judged]
-        counts = (str(verdicts.count(word)) for word in STATUS)
-        against = [case for case, word in zip(judged, verdicts) if word == REJECTED]
-        text.append((name, *counts, names(against)))
-    return ["", *columns(text), *_causes(judged)]
-
-
-def _causes(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each case with what differs between a candidate that is too slow and bare, if it is known."""
-    blamed = [(case, (selections.failure(case) or case).causes) for case in cases]
-    return [
-        f"{names([case])}, {line}"
-        for case, causes in blamed
-        for line in explanation.lines([cause for cause in causes if cause.get("side")])
-    ]
-
-
-def _verdict_on(name: str, case: Case) -> str:
-    failed = selections.failure(case)
-    rows = (*case.rows, *(failed.rows if failed else ()))
-    if not rows:
-        return verdict(case)
-    verdicts = {row.verdict for row in rows if row.subject_label == name}
-    if not verdicts or FAIL in verdicts:
-        return REJECTED
-    return ACCEPTED if verdicts == {PASS} else UNDECIDED
 
 
 def reason(case: Case, word: str) -> str:
@@ -274,20 +225,10 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")
 
 
-def part_of(row: Row) -> str:
-    """Return the part of the table that a metric belongs to, by what it measures."""
-    measures = {*row.measures}
-    if "files" in measures:
-        return FILES
-    if measures == {"start"}:
-        return MEMORY if row.unit.endswith("B") else START
-    return MESSAGES if measures and measures <= {"messages", "network"} else APPLICATIONS
-
-
 def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
     """Return the table: for each metric, the medians of bare and of each version, with the difference from bare.
 
-    Metrics of one part stand together, whatever they are of. One that was not measured, as its runs failed, has a dash.
+    One that was not measured, as its runs failed, has a dash.
 
     :param titles: the compared runtimes or images, by the name of their side.
     """
@@ -295,23 +236,17 @@ def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str
     for case in cases:
         head = (case.label, case.variant, str(case.nodes))
         for row in {row.metric: row for row in case.rows}.values():
-            sides = [_median(case, side, row.metric) for side in ("baseline", *titles)]
-            bare, *others = sides
+            bare, *others = (_median(case, side, row.metric) for side in (BASELINE, *titles))
             if bare is not None and others.count(None) < len(others):
                 cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
-                text.append((part_of(row), *head, row.metric, f"{number(bare)} {row.unit}", *cells))
+                text.append((*head, row.metric, f"{number(bare)} {row.unit}", *cells))
         sizes = [_image_size(case, side) for side in titles]
         if case.rows and None not in sizes:
-            text.append((SIZE, *head, "image", "", *map(str, sizes)))
+            text.append((*head, "image", "", *map(str, sizes)))
     if not text:
         return []
-    text.sort(key=lambda cells: PARTS.index(cells[0]))
-    # Each part is named once.
-    places = range(len(text))
-    named = [("" if place and text[place - 1][0] == text[place][0] else text[place][0]) for place in places]
-    rows = [(name, *cells[1:]) for name, cells in zip(named, text)]
     legend = [f"{name}: {title}" for name, title in titles.items()]
-    return [*columns([("", "application", "variant", "nodes", "metric", "bare", *titles), *rows]), *legend]
+    return [*columns([("application", "variant", "nodes", "metric", "bare", *titles), *text]), *legend]
 
 
 def _median(case: Case, side: str, metric: str) -> float | None:

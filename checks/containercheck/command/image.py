@@ -1,4 +1,8 @@
-"""Says whether an image is fit for this machine, without a site file; with an application, how fast it runs in it."""
+"""Says whether an image is fit for this machine, without a site file; with an application, how fast it runs in it.
+
+The image is asked in a container (session/image_facts.py). Whether its ranks start in one job, and what slows them, is
+judged by the job of a check that runs with the image.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,47 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
-from containercheck.job import inventory, runtime_start
-from containercheck.report import fitness
-from containercheck.report.fitness import Finding
+from containercheck.job import inventory, mpi
+from containercheck.report import view
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, say, speak_as, typed
-from containercheck.session import image_facts, rank_start
+from containercheck.results.formatting import columns, number, say, short_name, speak_as, typed
+from containercheck.session import image_facts
 from containercheck.session.image_facts import ImageFacts
-from containercheck.session.rank_start import NotStarted, Start
 from containercheck.session.reframe_process import Workplace
+from containercheck.site import hosts
+
+#: How a finding is meant: all is well, worth knowing, or in the way.
+OK, REMARK, PROBLEM = "ok", "note", "PROBLEM"
+#: Seconds from which the start of a container is worth a word: a FUSE mount takes a tenth of that.
+SLOW_START = 2.0
+#: What to do about a library that the image lacks, by its kind.
+LACKS = {
+    "fabric": "generic runs go over Ethernet: install libfabric or UCX in the image",
+    "GPU": "the runtime's option for GPUs brings the driver; the image needs the rest",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding.
+
+    :ivar state: one of the words above.
+    :ivar topic: its subject.
+    :ivar text: the finding in words.
+    :ivar remedy: what to do; empty for nothing.
+    """
+
+    state: str
+    topic: str
+    text: str
+    remedy: str = ""
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -35,20 +65,18 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     if not runs_files:
         say("error: no runtime that runs image files is on the PATH: see containercheck doctor")
         return NOT_JUDGED
-    command = runs_files[0]["path"]
     try:
-        image = image_facts.read(options.image, command)
+        image = image_facts.read(options.image, runs_files[0]["path"])
     except image_facts.NoImage as error:
         say(f"error: {error}")
         return NOT_JUDGED
     except image_facts.ImageError as error:
         say(f"error: {error}")
         return BROKEN
-    starts, not_started = _ranks(image, command, host)
-    found = fitness.findings(image, host, starts, not_started)
+    found = findings(image, host)
     names = options.names or ([f"^{check}%" for check in image.checks] if options.run else [])
     if options.run and not names:
-        found.append(Finding(fitness.REMARK, "run", "nothing was run: it has the program of none of our checks"))
+        found.append(Finding(REMARK, "run", "nothing was run: it has the program of none of our checks"))
     if names:
         found += _run(options.image, names, place, ["--here"] if options.here else [])
     if options.json:
@@ -57,22 +85,99 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         print("\n".join(_markdown(options.image, found) if options.markdown else _lines(found)))
         if not options.markdown and image.checks and not names:
             print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
-    return FINE if fitness.is_fit(found) else BROKEN
+    return FINE if is_fit(found) else BROKEN
 
 
-def _ranks(image: ImageFacts, command: str, host: dict) -> tuple[list[Start], str]:
-    """Return what came of starting ranks, and why none was started; nothing for an image without MPI."""
-    if not image.mpi_library:
-        return [], ""
-    runtime, _ = runtime_start.identify(command)
-    family = next(iter(image.families), None)
-    container = rank_start.ImageStart(
-        command, runtime, image.path, image.mpi_library, family, image.libc, image.has_launcher
+def is_fit(found: Sequence[Finding]) -> bool:
+    """Return whether nothing is in the way."""
+    return all(finding.state != PROBLEM for finding in found)
+
+
+def findings(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings, in the order in which a person would look.
+
+    :param host: as ``containercheck.job.inventory.inventory`` returns it.
+    """
+    here = host["processor"]["architecture"]
+    if image.architecture in (None, here):
+        first = Finding(OK, "architecture", image.architecture or "not stated by the image")
+    else:
+        text = f"{image.architecture}, and this machine is {here}"
+        first = Finding(PROBLEM, "architecture", text, f"build it for {here}, or pull that one")
+    system = Finding(OK, "system", ", ".join(filter(None, [image.system, _libc(image)])))
+    checks = ", ".join(f"{check} ({program})" for check, program in sorted(image.checks.items()))
+    last = Finding(OK if checks else REMARK, "checks", checks or "it has the program of none of our checks")
+    variables = (
+        Finding(
+            REMARK,
+            "environment",
+            f"it sets {name}={value}",
+            "remove it from the image, unless it is meant for every machine",
+        )
+        for name, value in sorted(image.variables.items())
     )
-    try:
-        return rank_start.starts(container, host), ""
-    except NotStarted as error:
-        return [], str(error)
+    return [first, system, *_mpi(image, host), *_libraries(image, host), *variables, _start(image), last]
+
+
+def _libc(image: ImageFacts) -> str:
+    return "glibc {}.{}".format(*image.libc) if image.libc else "no GNU C library"
+
+
+def _mpi(image: ImageFacts, host: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the image's MPI, whether the host's can take its place, and whether srun can start it."""
+    if not image.families:
+        other = f": {', '.join(image.other_mpi)} is of no ABI that is known" if image.other_mpi else ""
+        remedy = "for one node only, or rebuild it with Open MPI 3 or newer, or MPICH"
+        yield Finding(REMARK, "MPI", f"none{other}", remedy)
+        return
+    titles = [mpi.ABIS[family].title for family in image.families]
+    text = f"{' and '.join(titles)} ({', '.join(image.families.values())})"
+    yield Finding(OK, "MPI", f"{text}{f', {image.mpi_version}' if image.mpi_version else ''}")
+    yield _integrated(image, host)
+    plugins, needed = host["pmi"], "pmix" if "openmpi" in image.families else "pmi2"
+    if any(plugin.startswith(needed) for plugin in plugins):
+        yield Finding(OK, "launcher", f"srun --mpi={needed} starts its ranks")
+    elif plugins:
+        text = f"its MPI is started by {needed}, and srun has {', '.join(plugins)}: ranks come up as singletons"
+        remedy = f"start it with the image's own mpirun, or have the {needed} plugin of Slurm installed"
+        yield Finding(PROBLEM, "launcher", text, remedy)
+
+
+def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
+    here = {library["family"]: library["library"] for library in host["mpi"]}
+    common = [family for family in image.families if family in here]
+    if not here:
+        text = "not possible: this host has no MPI library that its loader finds"
+        return Finding(REMARK, "integrated", text, "load its module")
+    if not common:
+        names = " and ".join(mpi.ABIS[family].title for family in here)
+        text = f"not possible: the host has {names}, which has another ABI"
+        remedy = f"build the image with {names} for what a fabric gives; generic runs work without"
+        return Finding(REMARK, "integrated", text, remedy)
+    known = host["host"]["libc"]
+    libc = tuple(map(int, known.removeprefix("glibc ").split(".")[:2])) if known else ()
+    if image.libc is None or (libc and image.libc < libc):
+        release = hosts.release_for(libc) if len(libc) == 2 else "a newer release"
+        text = f"hardly possible: the host's MPI is built for {known}, and the image has {_libc(image)}"
+        return Finding(REMARK, "integrated", text, f"build the image on {release} or newer; generic runs work without")
+    return Finding(OK, "integrated", f"possible: {here[common[0]]} of the host takes the place of the image's")
+
+
+def _libraries(image: ImageFacts, host: Mapping[str, Any]) -> Iterator[Finding]:
+    for kind, there in (("fabric", host["fabric"]), ("GPU", host["gpus"])):
+        libraries = image.libraries.get(kind, ())
+        if libraries:
+            yield Finding(OK, kind, ", ".join(libraries))
+        elif there:
+            yield Finding(REMARK, kind, f"no library for the host's {there[0]}", LACKS[kind])
+
+
+def _start(image: ImageFacts) -> Finding:
+    size = f"{number(image.size / (1 << 20), 3)} MiB, " if image.size else ""
+    text = f"{size}a container of it starts and ends in {number(image.start, 2)} s"
+    if image.start < SLOW_START:
+        return Finding(OK, "start", text)
+    return Finding(REMARK, "start", text, "see with containercheck doctor whether the runtime unpacks it at each start")
 
 
 def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[str]) -> list[Finding]:
@@ -84,8 +189,8 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
     found: list[Finding] = []
 
     def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
-        found.extend(fitness.of_cases(cases))
-        found.extend(Finding(fitness.PROBLEM, "run", problem) for problem in problems)
+        found.extend(filter(None, map(_of_case, cases)))
+        found.extend(Finding(PROBLEM, "run", problem) for problem in problems)
         return 0
 
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
@@ -93,8 +198,27 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
         words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
         status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
     if not found:
-        found.append(Finding(fitness.PROBLEM, "run", f"the session ended with status {status}", "see above"))
+        found.append(Finding(PROBLEM, "run", f"the session ended with status {status}", "see above"))
     return found
+
+
+def _of_case(case: Case) -> Finding | None:
+    """Return the finding of a case of a container, or of a bare case that does not run; None for another one."""
+    if case.variant == "bare":
+        failed = case.result not in ("pass", "skip")
+        return Finding(REMARK, case.application, f"bare does not run: {_first(case.reason)}") if failed else None
+    if case.result == "skip":
+        return Finding(REMARK, short_name(case), f"not run: {_first(case.skip_reason)}")
+    line = view.line_of(case)
+    measured = ", ".join(filter(None, [f"{line.metric} {line.value}".strip(), line.rest]))
+    if line.state == view.FAILED:
+        return Finding(PROBLEM, short_name(case), measured or "it failed", _first(case.reason))
+    state = OK if line.state in (view.PASSED, view.RAN) else REMARK
+    return Finding(state, short_name(case), f"{line.state}: {measured}")
+
+
+def _first(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _lines(found: Sequence[Finding]) -> list[str]:
@@ -103,7 +227,7 @@ def _lines(found: Sequence[Finding]) -> list[str]:
     for finding, line in zip(found, columns(rows)):
         printed.append(line)
         if finding.remedy:
-            printed.append(f"{'':{len(fitness.PROBLEM)}}  -> {finding.remedy}")
+            printed.append(f"{'':{len(PROBLEM)}}  -> {finding.remedy}")
     return [*printed, _verdict(found)]
 
 
@@ -121,4 +245,4 @@ def _markdown(image: str, found: Sequence[Finding]) -> list[str]:
 
 
 def _verdict(found: Sequence[Finding]) -> str:
-    return "fit for this machine" if fitness.is_fit(found) else "not fit for this machine"
+    return "fit for this machine" if is_fit(found) else "not fit for this machine"

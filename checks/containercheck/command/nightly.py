@@ -14,7 +14,7 @@ import json
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +265,7 @@ def alarm_lines(changes: Sequence[Change]) -> list[str]:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return a summary of the night for programs, with the scaling of its metrics: fields of ``scaling.Scaling``."""
+    """Return a summary of the night for programs, with a line for each metric that scales."""
     failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
     return {
         "lost": {f"{names([case])}, {case.partition}": case.skip_reason for case in result.lost},
@@ -275,7 +275,7 @@ def summary(result: Result) -> dict[str, Any]:
         "ran": len(selections.ran(result.cases)),
         "failed": failed,
         "problems": result.problems,
-        "scaling": [asdict(variant) for variant in scaling.of(result.cases)],
+        "scaling": scaling.lines(result.cases),
     }
 
 

@@ -111,7 +111,7 @@ COMMANDS: Mapping[str, Command] = {
         rest="",
     ),
     "image": Command(
-        "Checks whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
+        "Checks whether an image is fit for this machine: architecture, MPI, launcher, environment, start.",
         ("--run", "--name", "--here", "--json", "--markdown"),
         (
             ("my.sif", "a file, or an unpacked image"),
@@ -126,7 +126,7 @@ COMMANDS: Mapping[str, Command] = {
         },
         words="IMAGE",
         facts={"dest": "image", "metavar": "IMAGE", "help": "path or address of the image"},
-        note="It starts ranks of the image's MPI on this machine, or by srun on one node and on two.",
+        note="With --run or -n, a job starts ranks of the image's MPI, and explains a slow or broken case.",
         rest="",
     ),
     "nightly": Command(
@@ -165,10 +165,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
-        ("--name", "--period", "--nights", "--database", "--write"),
+        ("--name", "--nights", "--database", "--write"),
         (
-            ("", "everything that ran in the last 30 days on this system"),
-            ("-n HPCC --period now-90d:now", "one check in another period, in ReFrame's notation"),
+            ("", "the bare values of all nights of the last 90 days on this system"),
+            ("-n HPCC --nights 20", "one check, where it has 20 nights"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),

@@ -1,36 +1,32 @@
 """Propose references from ReFrame's results database.
 
-For each check, partition, variant, node count and metric: the median of the nights that passed, and the range that
-another night should not leave (history/proposed_references.py has the rule). A diff against the file in force, which is
-the site's where it has one, is printed for review. Only lines that this command wrote are changed.
+For each check, partition, node count and metric: the median of the nights' bare values, and the range that another
+night should not leave. A container is compared with bare in its own job. A diff against the file in force, which is the
+site's where it has one, is printed for review. Only lines that this command wrote are changed: PyYAML gives the
+positions of keys and values, and the text is changed line by line.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
+import math
 import os
 import re
+import statistics
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import date
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import NOT_JUDGED, WRONG_USAGE, parsed
-from containercheck.history.proposed_references import (
-    NIGHTS,
-    MetricNights,
-    NoReference,
-    NotPut,
-    Reference,
-    Run,
-    alike,
-    passed,
-    put,
-    series,
-)
+import yaml
+
+from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
+from containercheck.history.nights import Night, nights
+from containercheck.history.series import BARE, Series, series
 from containercheck.results import database
 from containercheck.results.cases import write_file
 from containercheck.results.database import DatabaseError
@@ -41,14 +37,76 @@ from containercheck.session.usage import UsageError
 
 #: Keys that every file of references has in its index.
 INDEX = ("$partition", "variant", "num_nodes")
-#: Most seconds of a session: sessions are found by their begin, and runs by their end.
-LONGEST = 7 * 86400.0
+#: Days of history that are read.
+DAYS = 90
+#: Fewest nights for a reference.
+NIGHTS = 10
+#: The quantile of a normal distribution that one value in 1000 exceeds.
+QUANTILE = 3.09
+#: The narrowest range, as a part of the median: nights that were equal in all digits will not always be.
+NARROWEST = 0.02
+#: Comment at the end of lines that this library wrote, and of no others.
+OURS = re.compile(r"# median of \d+ nights to ")
+#: Beginning of a new file, and the line with the keys of a file.
 HEAD = "# [median, lower, upper, unit] of the nights here; lower and upper are fractions of the median.\n"
 KEYED = re.compile(r"^ +\$index: \[(.*)\]$", re.MULTILINE)
 
 
 class NothingProposed(Exception):
     """Nothing can be proposed; the message says why."""
+
+
+class NoReference(Exception):
+    """No reference can be made of the nights, or it has no place in the file; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The expected range of a metric, in ReFrame's terms.
+
+    :ivar value: the median of the nights, in the metric's unit.
+    :ivar lower, upper: ends of the range, as parts of the value; None where it has no end.
+    :ivar spread: standard deviation of a night, in percent of the value.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    spread: float
+
+    @classmethod
+    def of(cls, nights: Sequence[float], better: str | None = None, least: int = NIGHTS) -> Reference:
+        """Return the range that another night of the same machine leaves on the worse side in one of 1000 cases.
+
+        Its middle is the median. The standard deviation is 1.4826 times the median of the absolute deviations from it
+        (for normal values; P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation", JASA 88
+        (1993), with their correction n / (n - 0.8) for few values), because a night with a sick node must not widen it.
+        Both are themselves uncertain, and so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
+        "Statistical Intervals", 1991): 3.09 standard deviations, times 1 + 7.4 / (n - 3.8). That factor was fitted to
+        400000 simulated sets of 10 to 60 nights; test_proposals.py repeats that. Nights with heavy tails (Student's t
+        with three degrees of freedom) leave it in 6 to 16 of 1000 cases.
+
+        :param nights: the value of each night.
+        :param better: ``higher`` or ``lower``: the range has no end on that side. None for both ends.
+        :param least: fewest nights.
+        :raises NoReference: there are too few of them, they are not above 0, or they spread too much.
+        """
+        if len(nights) < least:
+            raise NoReference(f"{len(nights)} night(s), {least} are needed")
+        middle = statistics.median(nights)
+        if min(nights) <= 0:
+            raise NoReference("values that are not above 0 have no range in parts of them")
+        deviation = 1.4826 * statistics.median(abs(value - middle) for value in nights)
+        deviation *= len(nights) / (len(nights) - 0.8)
+        width = QUANTILE * (1 + 7.4 / max(1, len(nights) - 3.8)) * deviation / middle
+        # Outwards, to three digits.
+        width = math.ceil(1000 * max(NARROWEST, width)) / 1000
+        spread = 100 * deviation / middle
+        if better != "lower" and width >= 1:
+            raise NoReference(f"nights spread by {spread:.2g} %: any value would do")
+        lower = None if better == "lower" else -width
+        upper = None if better == "higher" else width
+        return cls(float(f"{middle:.5g}"), lower, upper, spread)
 
 
 @dataclass
@@ -67,32 +125,33 @@ class File:
     after: str
 
     @classmethod
-    def of(cls, runs: Sequence[Run], directory: Path | None, ours: Path) -> File:
+    def of(cls, metric: Series, directory: Path | None, ours: Path) -> File:
         """Read the file of a check, or begin one with all axes of the check in its index.
 
         :param directory: directory of the site or of the command line; None for neither.
         :param ours: directory of the library's own references.
         """
-        check = runs[-1].check
+        check = metric.application
         places = [path / f"{check}.yaml" for path in (directory, ours) if path]
         in_force = next((path for path in places if path.exists()), None)
-        if in_force:
-            text = in_force.read_text(encoding="utf-8")
-            return cls(places[0], in_force, text, text)
-        index = ", ".join([*INDEX, *sorted(runs[-1].axes.keys() - {*INDEX})])
-        text = f"{HEAD}{check}:\n  $index: [{index}]\n"
-        return cls(places[0], None, text, text)
+        index = ", ".join([*INDEX, *sorted(metric.axes)])
+        text = in_force.read_text(encoding="utf-8") if in_force else f"{HEAD}{check}:\n  $index: [{index}]\n"
+        return cls(places[0], in_force, text, text)
 
-    @property
-    def index(self) -> list[str]:
-        """Keys of the file's index.
+    def keys(self, metric: Series) -> tuple[Any, ...]:
+        """Return the keys of a metric in the file.
 
-        :raises NoReference: the file has no index.
+        :raises NoReference: the file has no index, or is keyed by an axis that the case does not have.
         """
-        match = KEYED.search(self.after)
-        if not match:
+        index = KEYED.search(self.after)
+        if not index:
             raise NoReference(f"{self.in_force} has no line with $index")
-        return match[1].replace(" ", "").split(",")
+        names = [name.lstrip("$") for name in index[1].replace(" ", "").split(",")]
+        facts = {"partition": _place(metric), "variant": BARE, "num_nodes": metric.nodes}
+        facts.update({name: int(value) if value.isdigit() else value for name, value in metric.axes.items()})
+        if missing := [name for name in names if name not in facts]:
+            raise NoReference(f"its nights do not have {', '.join(missing)}, by which the file is keyed")
+        return (metric.application, *(facts[name] for name in names), metric.metric)
 
     def diff(self) -> str:
         """Return the changes as a diff; empty for none."""
@@ -105,65 +164,6 @@ class File:
         """Write the file in one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_file(self.path, self.after)
-
-
-@dataclass
-class Proposal:
-    """The proposed references, and the reasons why others are missing.
-
-    :ivar least: fewest nights of a reference.
-    :ivar files: files of the checks that ran, changed or not.
-    :ivar reasons: lines with reasons, each once.
-    :ivar count: number of references that are proposed, or in force unchanged.
-    """
-
-    least: int
-    files: list[File] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, runs: Sequence[Run], directory: Path | None, ours: Path) -> None:
-        """Add the metrics of a check, on partitions that share a file."""
-        file = File.of(runs, directory, ours)
-        self.files.append(file)
-        cases: dict[tuple[Any, ...], list[Run]] = {}
-        for run in runs:
-            try:
-                cases.setdefault(run.key(file.index), []).append(run)
-            except NoReference as error:
-                self._because(f"{run.check}: {error}")
-        for key, case_runs in cases.items():
-            name = f"{case_runs[-1].check} {' '.join(map(str, key))}"
-            try:
-                same, others = alike(case_runs, file.index)
-            except NoReference as error:
-                self._because(f"{name}: {error}")
-                continue
-            if others:
-                self._because(f"{name}: {others} night(s) with another input are left out")
-            for metric in series(same):
-                self._put(file, name, (case_runs[-1].check, *key), metric)
-
-    def _put(self, file: File, name: str, keys: Sequence[Any], metric: MetricNights) -> None:
-        try:
-            reference = Reference.of(metric.nights, metric.better, self.least)
-        except NoReference as error:
-            # With too few nights, the reason is the same for all metrics, and their names are left out.
-            whole_case = len(metric.nights) < self.least
-            self._because(f"{name}: {error}" if whole_case else f"{name} {metric.metric}: {error}")
-            return
-        last: date = max(metric.values)
-        comment = f"# median of {len(metric.nights)} nights to {last}, spread {reference.spread:.2g} %"
-        try:
-            values = (reference.value, reference.lower, reference.upper, metric.unit)
-            file.after = put(file.after, (*keys, metric.metric), values, comment)
-            self.count += 1
-        except NotPut as error:
-            self._because(f"{name} {metric.metric}: kept as it is, {file.in_force or file.path}: {error}")
-
-    def _because(self, reason: str) -> None:
-        if reason not in self.reasons:
-            self.reasons.append(reason)
 
 
 def asked(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -198,51 +198,138 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
     return by_partition
 
 
-def period(text: str) -> tuple[float, float]:
-    """Return the ends of a period in ReFrame's syntax, in seconds since the epoch.
+def measured(path: Path, names: Sequence[str]) -> Iterator[Series]:
+    """Yield the bare values of the checks with these names in the nights of a database.
 
-    :raises NothingProposed: the text is not a period.
+    :raises DatabaseError: the database cannot be read.
+    :raises NothingProposed: a name is not a pattern.
     """
-    # Not above: ReFrame takes half a second to load, and only this function needs it.
-    from reframe.frontend.reporting.utility import parse_time_period
-
+    stored: database.Stored[list[Night]] = database.read(path, time.time() - 86400 * DAYS, nights)
+    for problem in stored.problems:
+        say(problem)
     try:
-        return parse_time_period(text)
-    except ValueError as error:
-        raise NothingProposed(f"--period: {error}") from None
+        wanted = re.compile("|".join(names))
+    except re.error as error:
+        raise NothingProposed(f"-n {'|'.join(names)}: {error}") from None
+    for metric in series(stored.made):
+        if metric.kind == BARE and wanted.match(metric.application):
+            yield metric
 
 
-def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workplace) -> Proposal:
-    """Return the references that follow from the database.
+def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workplace) -> tuple[list[File], int]:
+    """Return the files with the references that follow from the database, and the number of these.
 
     :raises ReframeFailed: ReFrame cannot tell the path of the database.
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: nothing in it matches, or the command line is not valid.
     """
     configured = reframe_process.configuration(arguments, place)
-    site = dict(configured.system)
-    directory_of = directories(site, options.write)
+    directory_of = directories(dict(configured.system), options.write)
     path = options.database or configured.database
-    since, until = period(options.period)
-    # Sessions that began before the period may have ended within it.
-    stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
-    try:
-        wanted = re.compile("|".join(name.replace("%", " %") for name in options.names))
-    except re.error as error:
-        raise NothingProposed(f"-n {'|'.join(options.names)}: {error}") from None
-    cases = [case for session in stored.made for case in session.testcases if wanted.match(case["name"])]
-    passed_runs = [run for run in passed(cases, site["name"]) if since <= run.when < until]
-    runs = [run for run in passed_runs if run.partition in directory_of]
-    if not runs:
-        raise NothingProposed(f"nothing that passed on {site['name']} in {options.period} matches, in {path}")
-    proposal = Proposal(options.nights, reasons=[*stored.problems])
     ours = Path(place.directory, place.checks, "references")
-    groups: dict[tuple[str, Path | None], list[Run]] = {}
-    for run in runs:
-        groups.setdefault((run.check, directory_of[run.partition]), []).append(run)
-    for (_, directory), group in sorted(groups.items(), key=str):
-        proposal.add(group, directory, ours)
-    return proposal
+    files: dict[tuple[str, Path | None], File] = {}
+    groups: dict[tuple[Any, ...], list[Series]] = {}
+    reasons: dict[str, None] = {}
+    for metric in measured(path, options.names):
+        if _place(metric) in directory_of:
+            directory = directory_of[_place(metric)]
+            file = files.setdefault((metric.application, directory), File.of(metric, directory, ours))
+            try:
+                groups.setdefault((directory, *file.keys(metric)), []).append(metric)
+            except NoReference as error:
+                reasons[f"{metric.application}: {error}"] = None
+    count = 0
+    for (directory, *keys), group in groups.items():
+        file = files[group[0].application, directory]
+        try:
+            file.after = put(file.after, keys, *_entry(group, options.nights))
+            count += 1
+        except NoReference as error:
+            # A reason that all metrics of a case share is printed once.
+            reasons[f"{group[0].label}, {_place(group[0])}, {group[0].nodes} node(s): {error}"] = None
+    for reason in reasons:
+        say(reason)
+    if not files:
+        raise NothingProposed(f"no night of the last {DAYS} days has a matching bare value, in {path}")
+    return list(files.values()), count
+
+
+def _place(metric: Series) -> str:
+    return f"{metric.system}:{metric.partition}"
+
+
+def _entry(group: Sequence[Series], least: int) -> tuple[tuple[Any, ...], str]:
+    """Return the values of an entry and its comment, of the case that ran in most nights.
+
+    :param group: a metric of cases that the file does not tell apart: others belong to the full axes.
+    :param least: fewest nights of a reference.
+    :raises NoReference: several cases ran in as many nights, or the nights give no reference.
+    """
+    metric, *others = sorted(group, key=lambda each: -len(each.points))
+    if others and len(others[0].points) == len(metric.points):
+        raise NoReference(f"the file's $index cannot tell {len(group)} cases apart")
+    nights = [point.value for point in metric.points]
+    reference = Reference.of(nights, metric.better, least)
+    last = metric.points[-1].night.name
+    comment = f"# median of {len(nights)} nights to {last}, spread {reference.spread:.2g} %"
+    return (reference.value, reference.lower, reference.upper, metric.unit), comment
+
+
+def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> str:
+    """Return a text with an entry ``key: [values]  # comment`` after the other keys, or in place of our older one.
+
+    :param keys: the check, those of the file's index, and the metric.
+    :raises NoReference: a person wrote the entry, another key matches it too, or the file is not a mapping of mappings.
+    """
+    entry = yaml.safe_dump(list(values), default_flow_style=True, width=1000).strip()
+    lines = text.splitlines()
+    try:
+        node = yaml.compose(text)
+    except yaml.YAMLError as error:
+        raise NoReference(f"no YAML: {str(error).splitlines()[0]}") from None
+    for depth, key in enumerate(keys):
+        if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+            line = node.start_mark.line + 1 if node else 1
+            raise NoReference(f"line {line} has no keys on lines of their own below it")
+        column = node.value[0][0].start_mark.column
+        existing = next((pair for pair in node.value if pair[0].value == str(key)), None)
+        if existing is None:
+            for other, _ in node.value:
+                if 0 < depth < len(keys) - 1 and isinstance(key, str) and _matches(other.value, key):
+                    raise NoReference(f"line {other.start_mark.line + 1}, {other.value!r}, speaks for it too")
+            rest = [*keys[depth:-1], None]
+            new = [f"{' ' * (column + 2 * more)}{_key(missing)}:" for more, missing in enumerate(rest[:-1])]
+            new.append(f"{' ' * (column + 2 * len(new))}{_key(keys[-1])}: {entry}  {comment}")
+            at = _last_line(node) + 1
+            return "\n".join([*lines[:at], *new, *lines[at:]]) + "\n"
+        name, node = existing
+    line = name.start_mark.line
+    if not OURS.search(lines[line]) or _last_line(node) != line:
+        raise NoReference(f"line {line + 1} was written by hand, and is kept")
+    lines[line] = f"{' ' * name.start_mark.column}{_key(keys[-1])}: {entry}  {comment}"
+    return "\n".join(lines) + "\n"
+
+
+def _matches(pattern: str, key: str) -> bool:
+    """Return whether ReFrame takes one key's entry for another key: it reads keys as regular expressions."""
+    try:
+        return re.fullmatch(pattern, key) is not None
+    except re.error:
+        return False
+
+
+def _last_line(node: yaml.Node) -> int:
+    """Return the last line of a node; the end mark of a mapping is behind the comments that follow it."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        return _last_line(node.value[-1][1])
+    return node.end_mark.line
+
+
+def _key(value: Any) -> str:
+    """Return a key as a person would write it."""
+    if isinstance(value, str) and (not re.fullmatch(r"\w[\w.-]*", value) or not isinstance(yaml.safe_load(value), str)):
+        return json.dumps(value)
+    return str(value)
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -250,24 +337,22 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("references")
     options, arguments = asked(argv)
     try:
-        proposal = propose(arguments, options, place)
+        files, count = propose(arguments, options, place)
     except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
         say(f"error: {error}")
         return WRONG_USAGE if isinstance(error, UsageError) else NOT_JUDGED
-    for reason in proposal.reasons:
-        say(reason)
-    changed = [(file, diff) for file in proposal.files if (diff := file.diff())]
+    changed = [(file, diff) for file in files if (diff := file.diff())]
     for file, diff in changed:
         print(diff, end="", flush=True)
         if options.write is not None:
             file.write()
             say(f"written: {file.path}")
-    if not proposal.count:
+    if not count:
         say("error: there is nothing to propose")
         return NOT_JUDGED
     if not changed:
-        say(f"{proposal.count} reference(s) are in force already")
-    return 0
+        say(f"{count} reference(s) are in force already")
+    return FINE
 
 
 def say(text: str) -> None:

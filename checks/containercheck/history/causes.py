@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Optional
+from dataclasses import dataclass
+from typing import Any
 
-from containercheck.application.declare import Metric
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
-from containercheck.job.explain import explanation
-from containercheck.job.explain.causes import Cause
-from containercheck.job.explain.observations import CONTAINER, HOST, Observation, Use, reworded
-from containercheck.results import sides_seen
 from containercheck.results.formatting import number
 from containercheck.results.sides_seen import SEES, USES
 
-#: Most series that are named in a sentence, and most likely causes.
+#: Most series that are named in a sentence.
 NAMED = 3
 #: Digits of a SHA-256 that are shown, as for a commit.
 DIGITS = 12
@@ -37,8 +32,7 @@ class ChangeCause:
     """The likely cause of some changes.
 
     :ivar sentence: what changed, where and since when.
-    :ivar differences: a line for each likely cause, then for each recorded fact that is different since then; or the
-        line that there is none.
+    :ivar differences: a line for each recorded fact that is different since then; or the line that there is none.
     :ivar changes: all that it explains.
     """
 
@@ -111,62 +105,12 @@ def _name(change: Change) -> str:
 
 
 def _differences(group: Sequence[Change]) -> tuple[str, ...]:
-    """Return what differs between the nights of the level before and the nights since then.
-
-    First what can be the cause by the rules of failures, then all differences in provenance.
-    """
-    by_rules: dict[str, None] = {}
+    """Return the facts that differ between the nights of the level before and the nights since then."""
     lines: dict[str, None] = {}
     for change in group:
-        by_rules.update(dict.fromkeys(_by_rules(change)))
         points = change.series.points
-        for line in differences(points[change.since : change.at], points[change.at :]):
-            lines.setdefault(line)
-    return (*[*by_rules][:NAMED], *lines) or ("nothing that is recorded changed with it",)
-
-
-def _by_rules(change: Change) -> list[str]:
-    """Return a line for each difference that can be the cause, with what to do; the likeliest first.
-
-    It has to be there between the last night of the level before and each night since, and between each night of the
-    level before and the first night since: else it comes and goes, and the level does not.
-    """
-    series = change.series
-    label = series.variant or BARE
-    then, now = (
-        [_facts(point, label) for point in points]
-        for points in (series.points[change.since : change.at], series.points[change.at :])
-    )
-    if not then or not now:
-        return []
-    pairs = [(then[-1], since) for since in now] + [(before, now[0]) for before in then]
-    found = [_between(change, *pair) for pair in pairs]
-    words = (CONTAINER if series.variant else HOST, ("in earlier nights", "earlier nights"))
-    slow, fast = words if change.worse else words[::-1]
-    return [
-        f"may be the cause: {reworded(cause.sentence, slow, fast)}; do: {cause.remedy} ({cause.source})"
-        for (rule, about), cause in found[0].items()
-        if all((rule, about) in each for each in found)
-    ]
-
-
-#: Observation of a side in a night, where there is one, and the use of its runs.
-_Facts = tuple[Optional[Observation], Use]
-
-
-def _facts(point: Point, label: str) -> _Facts:
-    seen, used = ((point.provenance.get(name) or {}).get(label) for name in (SEES, USES))
-    return sides_seen.observation(seen) if seen else None, sides_seen.use(used or {})
-
-
-def _between(change: Change, before: _Facts, since: _Facts) -> dict[tuple[str, str], Cause]:
-    """Return the causes by rule and subject: of what is worse since then, or of what was worse before."""
-    series = change.series
-    fast, slow = (before, since) if change.worse else (since, before)
-    # Only what it measures counts here.
-    metric = Metric("metric", "(x)", series.unit, measures=series.measures)
-    found = explanation.causes(fast[0], slow[0], (fast[1], slow[1]), [metric], series.ranks)
-    return {(cause.rule, cause.about): cause for cause in found}
+        lines.update(dict.fromkeys(differences(points[change.since : change.at], points[change.at :])))
+    return tuple(lines) or ("nothing that is recorded changed with it",)
 
 
 def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
@@ -175,57 +119,35 @@ def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
     So what differs from night to night, such as the node of a job, is left out: some night had the value before. Names
     that only one of the two has, because an older library did not record them, are left out too.
     """
-    before, after = _with_absent(before, after)
-    then, now = (_values(points) for points in (before, after))
-    changed = [name for name in now if name in then and not then[name] & now[name]]
+    then, now = (_values(points, _seen_names((*before, *after))) for points in (before, after))
+    changed = [name for name in now if name in then and not then[name].keys() & now[name].keys()]
     # A value that was new in every night is new for no reason.
     changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
     if "image_sha256" in changed:
         changed = [name for name in changed if name not in OF_DIGEST]
     # The values next to the change, as there may be several.
-    last = dict(_flat(before[-1].provenance)) if before else {}
-    first = dict(_flat(after[0].provenance)) if after else {}
-    return [f"{_title(name)}: {last[name]} -> {first[name]}" for name in changed if name in last and name in first]
+    return [f"{_title(name)}: {list(then[name])[-1]} -> {next(iter(now[name]))}" for name in changed]
 
 
-def _with_absent(before: Sequence[Point], after: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-    """Return the points with what a side did not see, where another night's did: a variable that was not set, say.
+def _seen_names(points: Sequence[Point]) -> list[str]:
+    """Return the names of facts that a side saw or used in some nights: all that it has is in its record."""
+    names = (name for point in points for name, _ in _flat(point.provenance))
+    return [name for name in dict.fromkeys(names) if name.split()[0] in (SEES, USES)]
 
-    Only of sides that a night recorded: all that there is of these is in their record.
+
+def _values(points: Sequence[Point], seen: Sequence[str]) -> dict[str, dict[str, None]]:
+    """Return the values of each name, the earliest first.
+
+    :param seen: names of facts that are absent where the record of their side does not have them.
     """
-    sights: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for point in (*before, *after):
-        for what, label, seen in _sides(point):
-            sights.setdefault((what, label), set()).update(
-                (kind, name) for kind, facts in seen.items() if isinstance(facts, Mapping) for name in facts
-            )
-
-    def completed(point: Point) -> Point:
-        sides: dict[str, dict[str, Any]] = {}
-        for what, label, seen in _sides(point):
-            complete = {kind: dict(facts) if isinstance(facts, Mapping) else facts for kind, facts in seen.items()}
-            for kind, name in sorted(sights[what, label]):
-                facts = complete.setdefault(kind, {})
-                if isinstance(facts, dict):
-                    facts.setdefault(name, ABSENT)
-            sides.setdefault(what, {})[label] = complete
-        return replace(point, provenance={**point.provenance, **sides}) if sides else point
-
-    return [completed(point) for point in before], [completed(point) for point in after]
-
-
-def _sides(point: Point) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield what each side of a night saw and used: the key in the provenance, its label, and the facts."""
-    for what in (SEES, USES):
-        for label, facts in (point.provenance.get(what) or {}).items():
-            yield what, label, facts
-
-
-def _values(points: Sequence[Point]) -> dict[str, set[str]]:
-    values: dict[str, set[str]] = {}
+    values: dict[str, dict[str, None]] = {}
     for point in points:
-        for name, value in _flat(point.provenance):
-            values.setdefault(name, set()).add(value)
+        facts = dict(_flat(point.provenance))
+        sides = {tuple(name.split()[:2]) for name in facts}
+        absent = {name: ABSENT for name in seen if tuple(name.split()[:2]) in sides}
+        for name, value in {**absent, **facts}.items():
+            values.setdefault(name, {}).pop(value, None)
+            values[name][value] = None
     return values
 
 

@@ -64,8 +64,6 @@ class Series:
     :ivar points: one a night, since the last break of the series, the earliest first.
     :ivar earlier: points before that break; for plots.
     :ivar cases: keys of the cases of its last point, which a paired rerun has to run.
-    :ivar measures: parts of the machine that the metric depends on; empty for all.
-    :ivar ranks: number of MPI ranks; 0 where that is not known.
     """
 
     kind: str
@@ -84,8 +82,6 @@ class Series:
     points: tuple[Point, ...]
     earlier: tuple[Point, ...] = ()
     cases: tuple[Key, ...] = ()
-    measures: tuple[str, ...] = ()
-    ranks: int = 0
 
 
 #: A case, and its row for a metric.
@@ -196,8 +192,6 @@ def _series_of(kind: str, case: Case, row: Row, variant: str, point: Point) -> S
         least=_least(row) if kind == OVERHEAD else LEAST,
         points=(point,),
         cases=point.cases,
-        measures=row.measures,
-        ranks=int(case.expected.get("ranks") or 0),
     )
 
 

@@ -1,4 +1,4 @@
-"""Estimate how far the rounds of each case spread, from its nights or from another variant of the same session.
+"""Estimate how far the rounds of each case spread, from its nights.
 
 Checks use it as the known spread before their first round (``known_spreads``). It is rather too large than too small:
 the error probabilities of verdicts hold while the true spread is at most the known one (ci/benchmarks/detection.py).
@@ -11,12 +11,12 @@ mean or median of the nights' own spreads would be too small, and smaller every 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from containercheck.history.nights import name_of
+from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.results.database import StoredSession
 from containercheck.results.row import Row, rows_of
 
@@ -29,16 +29,12 @@ LATEST = 30
 FEWEST_NIGHTS, FEWEST_DEGREES = 3, 8
 #: Limit of a night's squares, as a multiple of the typical ones, so that one wild night does not dominate a month.
 CAP = 10.0
-#: Factors on the spread that was seen: nights differ, and with too small a spread verdicts are wrong too often.
-MARGIN, MARGIN_OF_VARIANT = 1.25, 1.5
-#: Fewest rounds of another variant of the same session for a known spread.
-FEWEST_ROUNDS = 6
+#: Factor on the spread that was seen: nights differ, and with too small a spread verdicts are wrong too often.
+MARGIN = 1.25
 #: Smallest spread, as a part of the accepted overhead: metrics that were equal in all digits will not always be.
 LEAST_PART = 0.02
 #: Verdicts that are final, and the kind of an open verdict that stays too: a gain to look into.
 CLOSED, FASTER = ("pass", "fail"), "faster"
-#: Names of the sides; sessions that compare runtimes or images have other ones.
-BASELINE, SUBJECT = "baseline", "subject"
 
 
 @dataclass(frozen=True)
@@ -79,26 +75,6 @@ def from_nights(sessions: Iterable[StoredSession]) -> Known:
         if count >= FEWEST_NIGHTS and sum(sample.degrees for sample in usable) >= FEWEST_DEGREES:
             entry = {"spread": MARGIN * fitted(usable), "source": f"{count} nights", "unit": unit}
             known.setdefault(partition, {}).setdefault(name, {})[metric] = entry
-    return known
-
-
-def from_variants(testcases: Iterable[Mapping[str, Any]]) -> Known:
-    """Return the known spreads of each case in a session from the other variants of the same check."""
-    by_check: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for raw in testcases:
-        partition, name = _place(raw)
-        by_check.setdefault((partition, re.sub(r"%variant=\S+", "", name)), []).append(raw)
-    known: Known = {}
-    for (partition, _), cases in by_check.items():
-        for raw, other in ((case, other) for case in cases for other in cases if _variant(case) != _variant(other)):
-            for metric, sample in samples(other).items():
-                if sample.degrees + 1 < FEWEST_ROUNDS:
-                    continue
-                spread = MARGIN_OF_VARIANT * fitted([sample])
-                entry = {"spread": spread, "source": f"the {_variant(other)} variant", "unit": sample.unit}
-                metrics = known.setdefault(partition, {}).setdefault(_place(raw)[1], {})
-                if metric not in metrics or metrics[metric]["spread"] < spread:
-                    metrics[metric] = entry
     return known
 
 
@@ -171,7 +147,10 @@ def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
 
 
 def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:
-    """Yield d of each round in the unit of the overhead: 100 times the logarithm of the ratio, or the difference."""
+    """Yield d of each round in the unit of the overhead: 100 times the logarithm of the ratio, or the difference.
+
+    Sessions that compare runtimes or images have sides of other names.
+    """
     for values in rounds:
         baseline, subject = ((values.get(side) or {}).get(row.metric) for side in (BASELINE, SUBJECT))
         if baseline is None or subject is None:
@@ -184,7 +163,3 @@ def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> I
 
 def _place(raw: Mapping[str, Any]) -> tuple[str, str]:
     return f"{raw['system']}:{raw['partition']}", raw.get("display_name") or raw["name"]
-
-
-def _variant(raw: Mapping[str, Any]) -> str:
-    return str(raw.get("variant") or "")

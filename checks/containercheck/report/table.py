@@ -1,51 +1,34 @@
-"""The text of a session: metrics, questions, scaling, notes, what was not run, what failed, images, open verdicts."""
+"""The text of a session: metrics, scaling, questions, notes, skips, failures, open verdicts."""
 
 from __future__ import annotations
 
 import collections
 import math
-import re
 import shlex
-import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from containercheck.report import policies, scaling
+from containercheck.job.contract import BASELINE, SUBJECT
+from containercheck.report import scaling
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, number, short_name, size, typed
+from containercheck.results.formatting import columns, names, number, short_name, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
 #: Half width in percent above which an interval is only printed as wider than this.
 WIDEST = 100.0
 #: Limit on the lopsidedness of an interval, relative to its half width; beyond it both ends are printed instead of ±.
 LOPSIDED = 0.3
-#: Relative difference between a bare run by itself and bare in the containers' rounds from which on it is reported: the
-#: machine was under another load, or in another state.
-OTHER_LOAD = 0.05
-#: Name of the baseline in the rounds of a container (``containercheck.job.contract``).
-BASELINE = "baseline"
-#: Most cases that are named for an image.
-NAMED_USERS = 3
 #: Stand for the application, and for system and partition, in a reason that several share.
 NAME, PARTITION = "NAME", "PARTITION"
-#: A note that counts rounds, or names the processes that disturbed them.
-NOTE = re.compile(
-    r"(?:(?P<some>\d+) of (?P<of>\d+) rounds )?"
-    r"(?P<head>disturbed by|the machine is busy:) (?P<who>.*?)(?P<tail>| and replaced|\. .*)",
-    re.DOTALL,
-)
-#: Most cases that have a line each for a note of one kind, and how many are named where more share a line.
+#: Most cases that have a line each for the same note, and how many are named where more share a line.
 FEW, NAMED = 3, 2
-#: Most disturbing processes that are named.
-WORST = 3
 
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    metrics = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *questions(cases), *tallies(cases)]
-    end = [*skips(cases), *failures(cases), *images(cases), *reproducers(cases), *last_line(cases)]
+    metrics = [*table(cases), *scaling.lines(cases), *questions(cases), *tallies(cases)]
+    end = [*skips(cases), *failures(cases), *reproducers(cases), *last_line(cases)]
     return [*metrics, *notes(cases), *end]
 
 
@@ -63,10 +46,9 @@ def table(cases: Sequence[Case]) -> list[str]:
     ]
     for case, row in measured:
         head = (case.label, case.partition, case.variant, str(case.nodes), row.metric)
-        sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
+        sides = (side(row, BASELINE, not bare), side(row, SUBJECT, not usual))
         spread = spread and (spreads(row),)
-        last = verdict(row, rounds=True) or in_rounds(case, row, cases)
-        text.append((*head, *sides, *spread, overhead(row), last))
+        text.append((*head, *sides, *spread, overhead(row), verdict(row, rounds=True)))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
     return columns(text)
@@ -154,24 +136,6 @@ def verdict(row: Row, rounds: bool = False) -> str:
     return word + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
-def in_rounds(case: Case, row: Row, cases: Sequence[Case]) -> str:
-    """Return the median of bare in its containers' rounds where it differs from the bare run by itself; else "".
-
-    Cases belong together if they agree in the axes that the bare case has.
-    """
-    twins = [other for other in cases if other is not case and other.identity_as(case.variant) == case.identity]
-    # In a duet each side has half of the node.
-    twins = [twin for twin in twins if not any(row.duet for row in twin.rows)]
-    rounds = [sides.get(BASELINE, {}) for twin in twins for sides in twin.measured]
-    values = [metrics[row.metric] for metrics in rounds if row.metric in metrics]
-    if not values or row.baseline is None:
-        return ""
-    middle, alone = statistics.median(values), row.baseline
-    if abs(middle - alone) <= OTHER_LOAD * max(abs(middle), abs(alone)):
-        return ""
-    return f"one run by itself; {number(middle)} {row.unit} in the containers' rounds"
-
-
 def questions(cases: Iterable[Case]) -> list[str]:
     """Return a line for each case with open metrics that are too slow, then for each with some that are too fast."""
     cases = [case for case in cases if not selections.failure(case)]
@@ -206,38 +170,6 @@ def _is_clear(tally: str) -> bool:
     return not tally or tally.endswith("pass") and tally.startswith("all ")
 
 
-def images(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each image that ran: path, digest, sizes (D12.6 section 8.2), and the cases that ran it."""
-    users: dict[tuple[str, str], list[str]] = {}
-    for case in cases:
-        for image, side in _images(case):
-            who = f"{case.label} {case.variant}{f' ({side})' if side else ''}"
-            users.setdefault(image, []).append(who)
-    image_lines = []
-    for (path, digest), cases_of_image in users.items():
-        names = list(dict.fromkeys(cases_of_image))
-        more = f" and {len(names) - NAMED_USERS} more" if len(names) > NAMED_USERS else ""
-        image_lines.append(f"image: {path}, {digest}: {', '.join(names[:NAMED_USERS])}{more}")
-    return image_lines
-
-
-def _images(case: Case) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield path and digest of each image that a case ran, and the side that ran it; empty where all sides did."""
-    provenance = case.provenance
-    if "image" in provenance:
-        yield (provenance["image"], _identity(provenance)), ""
-    for side, image in (provenance.get("images") or {}).items():
-        yield (image["image"], _identity(image)), side
-
-
-def _identity(facts: Mapping[str, Any]) -> str:
-    """Return what identifies an image, and its size and that of its files where they are known."""
-    digest, count, content = (facts.get(f"image_{name}") for name in ("sha256", "bytes", "content_bytes"))
-    shown = f"sha256 {digest}" if digest else facts.get("image_id") or "no digest: it is a directory"
-    shown += f", {size(count)}" if count else ""
-    return f"{shown}, with {size(content)} of files" if content else shown
-
-
 def reproducers(cases: Sequence[Case]) -> list[str]:
     """Return a line for each failed case: the command that repeats one run of the judged side."""
     commands = []
@@ -245,15 +177,15 @@ def reproducers(cases: Sequence[Case]) -> list[str]:
         run = selections.failure(case)
         if run and run.reproducer:
             # A bare case has one side only.
-            side = "baseline" if run.variant == "bare" else _judged_side(run)
+            side = BASELINE if run.variant == "bare" else _judged_side(run)
             commands.append(f"to repeat {run.label} {run.variant}: bash {shlex.quote(run.reproducer)} {side}")
     return commands
 
 
 def _judged_side(case: Case) -> str:
     """Return the name of the side that is judged, the last one of several."""
-    sides = [name for name in (case.compared.get("side") or {}) if name != "baseline"]
-    return sides[-1] if sides else "subject"
+    sides = [name for name in (case.compared.get("side") or {}) if name != BASELINE]
+    return sides[-1] if sides else SUBJECT
 
 
 @dataclass(frozen=True)
@@ -304,75 +236,24 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
     return sorted(reasons, key=lambda reason: -len(reason.cases))
 
 
-@dataclass
-class _Content:
-    """Sum of all notes of one kind, for one case or for several."""
-
-    some: int = 0
-    of: int = 0
-    who: collections.Counter[str] = field(default_factory=collections.Counter)
-
-    def add(self, other: _Content) -> None:
-        self.some, self.of = self.some + other.some, self.of + other.of
-        self.who.update(other.who)
-
-
 def notes(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each case and kind of note; where many cases have the same kind, one line for all."""
-    by_kind: dict[tuple[str, str], dict[str, _Content]] = {}
+    """Return a line for each note and case; where many cases have the same note, one line for all."""
+    by_note: dict[str, dict[str, None]] = {}
     for case in cases:
-        name = short_name(case)
         # The rounds of earlier runs count in the final result, and so do their notes.
         for note in (note for run in (*case.earlier, case) for note in run.notes):
-            kind, content = _parse(note)
-            by_kind.setdefault(kind, {}).setdefault(name, _Content()).add(content)
+            by_note.setdefault(note, {})[short_name(case)] = None
     lines = []
-    for kind, by_case in by_kind.items():
-        if len(by_case) > FEW:
-            total = _Content()
-            for content in by_case.values():
-                total.add(content)
-            title = f"{len(by_case)} cases ({', '.join(list(by_case)[:NAMED])} and {len(by_case) - NAMED} more)"
-            by_case = {title: total}
-        lines += [f"{name}: {_format(kind, content)}" for name, content in by_case.items()]
+    for note, noted in by_note.items():
+        title = f"{len(noted)} cases ({', '.join(list(noted)[:NAMED])} and {len(noted) - NAMED} more)"
+        lines += [f"{name}: {note}" for name in ([title] if len(noted) > FEW else noted)]
     return lines
 
 
-def _parse(note: str) -> tuple[tuple[str, str], _Content]:
-    """Return the kind of a note (its words before and after the names), and its numbers and names."""
-    match = NOTE.fullmatch(note)
-    if not match:
-        return (note, ""), _Content()
-    who = collections.Counter(match["who"].split(", "))
-    return (match["head"], match["tail"]), _Content(int(match["some"] or 0), int(match["of"] or 0), who)
-
-
-def _format(kind: tuple[str, str], content: _Content) -> str:
-    head, tail = kind
-    rounds = f"{content.some} of {content.of} rounds " if content.of else ""
-    worst = [who for who, _ in content.who.most_common(WORST)]
-    more = f" (and {len(content.who) - WORST} more)" if len(content.who) > WORST else ""
-    return f"{rounds}{head}{' ' if worst else ''}{', '.join(worst)}{more}{tail}"
-
-
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on the spread of rounds and on open verdicts; nothing where nothing was compared."""
+    """Return the line on open verdicts; nothing where nothing was compared."""
     judged = sum(len(selections.judged(case)) for case in cases)
-    return ["; ".join(filter(None, [_spread(cases), _open(cases, judged)]))] if judged else []
-
-
-def _spread(cases: Sequence[Case]) -> str:
-    """Return the smallest and the largest spread of rounds, as medians over the metrics of an application."""
-    spreads: dict[str, list[float]] = {}
-    for case in cases:
-        for row in case.rows:
-            if row.overhead_unit == "%" and row.spread is not None:
-                spreads.setdefault(case.application, []).append(row.spread)
-    if not spreads:
-        return ""
-    medians = sorted((statistics.median(values), name) for name, values in spreads.items())
-    ends = [f"{number(spread, 2)} % ({name})" for spread, name in (medians[0], medians[-1])]
-    return "pairs here spread by " + " to ".join(dict.fromkeys(ends))
+    return [_open(cases, judged)] if judged else []
 
 
 def _kinds(cases: Sequence[Case]) -> str:

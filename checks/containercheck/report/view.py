@@ -17,6 +17,7 @@ from containercheck.results import selections
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import number, short_name, typed
 from containercheck.results.row import FAIL, OPEN, Row
+from containercheck.session.progress import View
 
 #: How a case came out, in the first column. ``ran`` is for what compares nothing.
 FAILED, SLOW, FAST, STILL_OPEN, PASSED, RAN = "FAIL", "slow?", "fast?", "open", "pass", "ran"
@@ -152,7 +153,7 @@ def files_line(report: str, log: str) -> str:
     return f"every metric: {typed('report')}; report: {report}; what ReFrame printed: {log}"
 
 
-class CaseView:
+class CaseView(View):
     """Shows a line for each case that ended; what ReFrame prints is in the log."""
 
     def __init__(self, is_terminal: bool) -> None:

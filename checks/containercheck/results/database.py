@@ -123,11 +123,13 @@ def set_aside(path: Path) -> Path:
 
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
+    """Check that the tables are those of ReFrame.
+
+    :raises DatabaseError: they are not; of an empty file too, which ReFrame would not fill.
+    """
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
-        raise DatabaseError(f"the results database {path} is empty, and ReFrame would not fill it: remove it")
     if not {"metadata", "sessions"} <= tables:
-        raise DatabaseError(f"{path} is not a results database of ReFrame (tables: {', '.join(sorted(tables))})")
+        raise DatabaseError(f"{path} is not a results database of ReFrame: remove it, or name another file")
     versions = [version for (version,) in database.execute("SELECT schema_version FROM metadata")]
     # None yet: ReFrame is just making the database.
     if versions and versions[0] != SCHEMA:

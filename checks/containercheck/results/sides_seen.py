@@ -54,7 +54,7 @@ PARTS = 3
 
 
 def kept(seen: Observation) -> dict[str, Any]:
-    """Return what a rule may ask of an observation, without what differs from job to job: empty values are left out.
+    """Return the facts of an observation that last, without those that differ from job to job or are empty.
 
     Of variables that a rule knows, the values are kept; of others only the name, and a fingerprint of the value that
     tells nothing without the user's key. A variable that may be a secret has no fingerprint.
@@ -107,38 +107,6 @@ def used(use: Use) -> dict[str, Any]:
 def _stem(path: str) -> str:
     """Return the name of a library without its version: ``libopenblas``."""
     return re.split(r"[-.]", path.rpartition("/")[2], maxsplit=1)[0]
-
-
-def use(facts: Mapping[str, Any]) -> Use:
-    """Return what is known of a use by what was kept of it, for the rules; what was not kept is empty."""
-    return Use(
-        libraries=frozenset(f"/{path}" for path in (facts.get("library") or {}).values()),
-        interfaces=frozenset(facts.get("interfaces") or ()),
-        devices=frozenset(facts.get("devices") or ()),
-        threads=int(facts.get("threads") or 0),
-        memory_limit=float(_bytes(str((facts.get("limit") or {}).get("memory") or ""))),
-    )
-
-
-def observation(facts: Mapping[str, Any]) -> Observation:
-    """Return what is known of an observation by what was kept of it, for the rules; what was not kept is empty."""
-    shared = _bytes(str(facts.get("shared memory") or ""))
-    machine, *instructions = str(facts.get("instructions") or "").split() or [""]
-    return Observation(
-        environment=facts.get("variable") or {},
-        cgroup_limits={name: float(value) for name, value in (facts.get("cgroup limit") or {}).items()},
-        machine=machine,
-        instructions=instructions,
-        mounts={place: [kind, "", "", ""] for place, kind in (facts.get("file system") or {}).items()},
-        space={"/dev/shm": [shared, shared]} if shared else {},
-        **{field: facts[key] for key, (field, _) in _FIELDS.items() if facts.get(key)},
-    )
-
-
-def _bytes(text: str) -> int:
-    """Return a number of bytes that ``formatting.size`` put into words; 0 for other texts."""
-    found = re.fullmatch(r"([\d.]+) (B|KiB|MiB|GiB)", text)
-    return int(float(found[1]) * 1024 ** ("B", "KiB", "MiB", "GiB").index(found[2])) if found else 0
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from containercheck.history.nights import Night
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, number, say, size
+from containercheck.results.formatting import columns, names, number, say
 
 #: Function that returns the cases to run, in their order, and prints the names of the others.
 Choice = Callable[[Sequence[Case]], list[Case]]
-
-#: Prefixes of large numbers, the largest first.
-_THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def node_hours(case: Case, seconds: str = "expected") -> float:
@@ -32,13 +29,16 @@ def node_hours(case: Case, seconds: str = "expected") -> float:
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return the table, with a line for each application, partition and number of nodes, and a line of totals."""
     several = len({case.partition for case in cases}) > 1
-    heading = ("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "rounds")
-    text: list[tuple[str, ...]] = [(*heading, "jobs", "node-hours", "at most")]
+    heading = ("application", "partition", "nodes", "ranks", "a run", "jobs", "node-hours", "at most")
+    text: list[tuple[str, ...]] = [heading]
     groups: dict[tuple[str, str, int], list[Case]] = {}
     for case in cases:
         groups.setdefault((case.label, case.partition, case.nodes), []).append(case)
     for group in groups.values():
-        text.append((*_inputs(group[0]), _rounds(group), str(len(group)), *_hours(group)))
+        case, run = group[0], group[0].expected
+        seconds = f"{number(run['seconds'], 2)} s" if run.get("seconds") else "?"
+        head = (case.label, case.partition, str(case.nodes), str(run.get("ranks", "?")), seconds)
+        text.append((*head, str(len(group)), *_hours(group)))
     if not several:
         text = [(row[0], *row[2:]) for row in text]
     expected, most = _hours(cases)
@@ -105,35 +105,7 @@ def fitting(cases: Iterable[Case], left: float) -> tuple[list[Case], float | Non
     return expected[:1], left
 
 
-def _inputs(case: Case) -> tuple[str, ...]:
-    head = (case.label, case.partition, str(case.nodes), str(case.expected.get("ranks", "?")))
-    run = case.expected
-    if not run.get("unit"):
-        return (*head, "?", "?", "?", "?")
-    amount, share = (_scaled(value) for value in (run["amount"], run["amount"] / run["ranks"]))
-    return (*head, f"{amount} {run['unit']}", share, size(run["memory"]), f"{number(run['seconds'], 2)} s")
-
-
-def _rounds(cases: Iterable[Case]) -> str:
-    """Return after how many rounds metrics are expected to have verdicts, and how many of a case stay open.
-
-    It follows from the known spread; a question mark without one.
-    """
-    known = [case.expected.get("closing") or () for case in cases if case.variant != "bare"]
-    reached = max((rounds for closing in known for rounds in closing if rounds < selections.HORIZON), default=None)
-    still = max((sum(rounds >= selections.HORIZON for rounds in closing) for closing in known), default=0)
-    if reached is None:
-        return "open" if still else "?"
-    return f"{reached} ({still} open)" if still else str(reached)
-
-
 def _hours(cases: Iterable[Case]) -> tuple[str, str]:
     cases = list(cases)
     expected, most = (sum(node_hours(case, which) for case in cases) for which in ("expected", "at_most"))
     return number(expected, 2), number(most, 2)
-
-
-def _scaled(value: float) -> str:
-    """Return a number with the largest prefix that it reaches."""
-    step, name = next(((step, name) for step, name in _THOUSANDS if value >= step), _THOUSANDS[-1])
-    return f"{number(value / step, 3)}{name}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import random
 import re
-import statistics
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +24,6 @@ HURTING = (
 _COMMON = ("cat", "python", "python3", "java", "sh", "bash")
 #: Libraries of fabrics and of GPUs, by the beginning of their names.
 _KINDS = {"fabric": ("libibverbs", "libfabric", "libucp", "libpsm2"), "GPU": ("libcuda.", "libcudart", "libamdhip64")}
-#: Rounds in which a container is started, and the same program on the host.
-_ROUNDS = 7
-#: The launcher that an image may have.
-_LAUNCHER = "mpirun"
 #: Longest wait for a container; seconds. One that unpacks its image takes a minute.
 _PATIENCE = 300.0
 #: Most characters of a line that a container prints.
@@ -79,10 +73,7 @@ class ImageFacts:
     :ivar mpi_version: version of its MPI, as its own program says it; empty where it has none.
     :ivar libraries: names of its libraries of fabrics and GPUs, by kind.
     :ivar checks: checks whose program it has, with that.
-    :ivar mpi_library: path of its MPI library; empty without one.
-    :ivar has_launcher: whether it has an ``mpirun``.
-    :ivar starts: seconds that a container of it takes to start and to end more than the same program on the host, by
-        round.
+    :ivar start: seconds that a container of it takes to start and to end.
     """
 
     path: str
@@ -96,14 +87,7 @@ class ImageFacts:
     mpi_version: str = ""
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     checks: Mapping[str, str] = field(default_factory=dict)
-    mpi_library: str = ""
-    has_launcher: bool = False
-    starts: tuple[float, ...] = ()
-
-    @property
-    def start(self) -> float:
-        """Return the median of the starts; 0 where none was timed."""
-        return max(0.0, statistics.median(self.starts)) if self.starts else 0.0
+    start: float = 0.0
 
 
 def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
@@ -150,20 +134,13 @@ def read(image: str, command: str) -> ImageFacts:
     programs = programs_of_checks()
     runtime, _ = runtime_start.identify(command)
     base = [command, "exec", "--cleanenv", *runtime_start.options(runtime, command, ranks=0), image]
-    printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", _LAUNCHER, *programs], image)
+    printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", *programs], image)
     facts = parse(printed, programs)
     size = path.stat().st_size if path.is_file() else 0
-    return ImageFacts(image, architecture, size, **facts, starts=_timed([*base, "true"], ["true"]))
-
-
-def _timed(in_container: Sequence[str], on_host: Sequence[str]) -> tuple[float, ...]:
-    """Return by how many seconds the first command takes longer than the second, in rounds of both in random order."""
-    differences = []
-    for _ in range(_ROUNDS):
-        sides = [(1, in_container), (-1, on_host)]
-        random.shuffle(sides)
-        differences.append(sum(sign * _seconds(words) for sign, words in sides))
-    return tuple(differences)
+    # The files of the image are cached by now.
+    began = time.monotonic()
+    _run([*base, "true"], image)
+    return ImageFacts(image, architecture, size, **facts, start=time.monotonic() - began)
 
 
 def _run(words: Sequence[str], image: str) -> str:
@@ -184,12 +161,6 @@ def _run(words: Sequence[str], image: str) -> str:
     return process.stdout.decode(errors="replace")
 
 
-def _seconds(words: Sequence[str]) -> float:
-    began = time.monotonic()
-    subprocess.run(list(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.monotonic() - began
-
-
 def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of :class:`ImageFacts` that a container printed.
 
@@ -202,16 +173,13 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
         printed_by_kind.setdefault(kind, []).append(value)
     libc = re.search(r"glibc (\d+)\.(\d+)", " ".join(printed_by_kind.get("libc", ())))
     pairs = (line.partition("=") for line in printed_by_kind.get("variable", ()))
-    paths = printed_by_kind.get("library", [])
-    names = [Path(path).name for path in paths]
+    names = [Path(path).name for path in printed_by_kind.get("library", ())]
     own_mpi = list(dict.fromkeys(name for name in names if mpi.SONAME.match(name)))
     families: dict[str, str] = {}
     for name in own_mpi:
         family = mpi.family_of(name)
         if family:
             families.setdefault(family, name)
-    libraries = [path for path in paths if Path(path).name in own_mpi and re.search(r"\.so\.\d", path)]
-    known = [path for path in libraries if mpi.family_of(Path(path).name)]
     programs_there = printed_by_kind.get("program", ())
     return {
         "libc": (int(libc[1]), int(libc[2])) if libc else None,
@@ -222,8 +190,6 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
         "mpi_version": " ".join(inventory.first_line("\n".join(printed_by_kind.get("version", ()))).split()),
         "libraries": {kind: _beginning(names, beginnings) for kind, beginnings in _KINDS.items()},
         "checks": {programs[name]: name for name in programs_there if name in programs},
-        "mpi_library": next(iter([*known, *libraries]), ""),
-        "has_launcher": _LAUNCHER in programs_there,
     }
 
 

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from containercheck.results.cases import Case, collect
 from containercheck.results.formatting import short_name
@@ -30,38 +30,22 @@ TELLING = 0.05
 ERASED = "\r\x1b[K"
 
 
-class View(Protocol):
-    """The form in which a session shows itself."""
+class View:
+    """The form in which a session shows itself: here what ReFrame prints, and nothing else."""
 
     def head(self, cases: Sequence[Case]) -> None:
         """Show which cases of a dry run are going to run."""
 
     def printed(self, line: str) -> str:
         """Return the text that is shown for a line of ReFrame."""
-
-    def ended(self, case: Case) -> str:
-        """Return the text that is shown for a case that has ended."""
-
-    def collected(self, cases: Sequence[Case]) -> None:
-        """Show the rest of a run's cases, when ReFrame has written its report."""
-
-
-class Verbatim:
-    """Shows what ReFrame prints, and nothing else."""
-
-    def head(self, cases: Sequence[Case]) -> None:
-        """Show nothing: ReFrame has a heading of its own."""
-
-    def printed(self, line: str) -> str:
-        """Return all of it."""
         return line
 
     def ended(self, case: Case) -> str:
-        """Return nothing: ReFrame prints it."""
+        """Return the text that is shown for a case that has ended."""
         return ""
 
     def collected(self, cases: Sequence[Case]) -> None:
-        """Show nothing: ReFrame prints at its end what failed."""
+        """Show the rest of a run's cases, when ReFrame has written its report."""
 
 
 class Lines:

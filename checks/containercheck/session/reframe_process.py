@@ -24,7 +24,7 @@ from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.results.formatting import say
 from containercheck.session import usage
-from containercheck.session.progress import Progress, Verbatim, View
+from containercheck.session.progress import Progress, View
 
 #: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
@@ -337,7 +337,7 @@ def reframe(
     # A policy among the arguments comes later, and so overrides this one.
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
-    progress = Progress(known or (), place.directory / "stage", place.log, announced, view or Verbatim())
+    progress = Progress(known or (), place.directory / "stage", place.log, announced, view or View())
     with place.log.open("ab") as log:
         process = subprocess.Popen(
             [program(), *actions, *arguments],

@@ -20,7 +20,7 @@ from containercheck.results.cases import Case, Key, ReportError, collect, load, 
 from containercheck.results.formatting import names, say
 from containercheck.session import estimate, reframe_process
 from containercheck.session.estimate import Choice
-from containercheck.session.progress import Verbatim, View
+from containercheck.session.progress import View
 from containercheck.session.reframe_process import Relay, Workplace
 from containercheck.session.usage import UsageError
 
@@ -80,46 +80,6 @@ class Settings:
         return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
 
 
-class KnownSpreads:
-    """The known spreads of one session, in a file.
-
-    :param arguments: arguments for ReFrame, which may set its database.
-    """
-
-    def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
-        """Read nothing yet."""
-        self._arguments, self._place = arguments, place
-        self._nights: spreads.Known | None = None
-
-    def options(self, report: Mapping[str, Any]) -> list[str]:
-        """Write the file anew, and return ReFrame's options that name it; none without known spreads.
-
-        :param report: the session's report so far; empty before its first pass.
-        """
-        if self._nights is None:
-            self._nights = self._read()
-        cases = [case for run in report.get("runs", ()) for case in run["testcases"]]
-        known = spreads.merged(spreads.kept(cases), spreads.merged(self._nights, spreads.from_variants(cases)))
-        if not known:
-            return []
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(json.dumps(known, indent=1))
-        return ["-S", f"known_spreads={self._path}"]
-
-    @property
-    def _path(self) -> Path:
-        return self._place.reports / "known-spreads.json"
-
-    def _read(self) -> spreads.Known:
-        """Return the spreads of the nights; nothing without nights, or if they cannot be read, which others report."""
-        try:
-            path = reframe_process.configuration(self._arguments, self._place).database
-            since = time.time() - 86400 * DAYS
-            return database.read(path, since, spreads.from_nights).made if path.exists() else {}
-        except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
-            return {}
-
-
 class Session:
     """The runs of ReFrame in a session: one of all checks, or of a choice; then those of open cases.
 
@@ -145,7 +105,7 @@ class Session:
         :param compared: name and identity of the things that the session compares other than bare and containers.
         :param view: form of the output; by default as ReFrame prints it.
         """
-        self._view = view or Verbatim()
+        self._view = view or View()
         self._compared = dict(compared or {})
         self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
         self._settings, self._place, self._relay = settings, place, relay
@@ -153,7 +113,8 @@ class Session:
         self._arguments = settings.arguments
         # Whether runs of open cases follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        self._spreads = KnownSpreads(settings.arguments, place)
+        # Spreads of the nights, which are read when they are needed.
+        self._nights: spreads.Known | None = None
         # All cases that could run, among which a run selects; and those that wait for node-hours.
         self._known: list[Case] = []
         self._waiting: list[Case] = []
@@ -410,8 +371,29 @@ class Session:
         :param cases: the cases that it is going to run; None for a dry run.
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
-        words = ["-c", self._place.checks, *arguments, *self._spreads.options(self.report), *options]
+        words = ["-c", self._place.checks, *arguments, *self._known_spreads(), *options]
         return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
+
+    def _known_spreads(self) -> list[str]:
+        """Write the known spreads into a file, and return ReFrame's options that name it; none without any."""
+        if self._nights is None:
+            self._nights = self._spreads_of_nights()
+        cases = [case for run in self.report.get("runs", ()) for case in run["testcases"]]
+        known = spreads.merged(spreads.kept(cases), self._nights)
+        path = self._place.reports / "known-spreads.json"
+        if known:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(known, indent=1))
+        return ["-S", f"known_spreads={path}"] if known else []
+
+    def _spreads_of_nights(self) -> spreads.Known:
+        """Return the spreads of the nights; nothing without nights, or if they cannot be read, which others report."""
+        try:
+            path = reframe_process.configuration(self._settings.arguments, self._place).database
+            since = time.time() - 86400 * DAYS
+            return database.read(path, since, spreads.from_nights).made if path.exists() else {}
+        except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
+            return {}
 
 
 def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Case], list[str]]]:

@@ -97,7 +97,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "DB",
         "help": "results database to read (default: that of the site file, else reports/results.db)",
     },
-    "--period": {"default": "now-30d:now", "help": "period of the runs, in ReFrame's notation (default: %(default)s)"},
     "--nights": {"type": int, "metavar": "N", "help": "fewest nights of a reference (default: 10)"},
     "--write": {
         "nargs": "?",

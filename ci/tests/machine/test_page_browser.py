@@ -9,11 +9,9 @@ import re
 import shutil
 import subprocess
 import tarfile
-from dataclasses import replace
 
 import made
 import pytest
-import test_kept_files
 from containercheck.history.series import series
 from test_page import moved, read, sessions
 
@@ -43,15 +41,6 @@ def axe(tmp_path_factory):
     return script.decode()
 
 
-def with_map(case, place):
-    """Return a case of Ping Pong with the files that its run left; any other case as it is."""
-    if case.application != "PingPong" or case.variant == "bare":
-        return case
-    left = place / f"{case.variant}-{case.nodes}"
-    test_kept_files.write(left, when=case.when)
-    return replace(case, output=str(left))
-
-
 @pytest.fixture(scope="module")
 def night(tmp_path_factory):
     """Write the page of five nights with everything that a page can have."""
@@ -59,8 +48,6 @@ def night(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("page") / "night.html"
     found = read(sessions())
-    cases = [with_map(case, path.parent) for case in found[-1].cases]
-    found[-1] = replace(found[-1], cases=tuple(cases))
     contents.write(found, series(found), [moved(found)], path, ["the last session was cut in half"])
     return path
 
@@ -100,7 +87,7 @@ def test_axe_finds_nothing(night, axe, options, width):
     found, passed, dark, inner = violations(night, axe, *options, width=width)
     assert found == []
     assert passed > 25
-    assert ": latency of the pairs of ranks" in night.read_text()
+    assert ": overhead in %" in night.read_text()
     assert dark == (DARK in options)
     assert inner == width or not width
 

@@ -160,85 +160,35 @@ def test_a_file_is_an_image_by_its_content(sif):
     assert not acceptance.is_image(shutil.which("sh"))
 
 
-def test_the_table_over_runtimes_has_parts_and_differences_from_bare():
-    """Start-up, memory, size, messages, files, applications; whatever order the cases of the report have."""
-    metrics = {
-        "GROMACS": [Row("rate", "ns/day")],
-        "IOzone": [Row("read", "kB/s", measures=("files",))],
-        "PingPong": [
-            Row("latency", "us", overhead_unit="%", measures=("messages",)),
-            Row("bandwidth", "MB/s", measures=("network",)),
-        ],
-        "StartUp": [
-            Row("memory", "MB", overhead_unit="MB", measures=("start",)),
-            Row("start", "s", overhead_unit="s", measures=("start",)),
-        ],
-        # It depends on the machine's processors too, and so is an application.
-        "HPL": [Row("HPL", "GFLOPS", measures=("computing", "messages", "network"))],
-    }
+def test_the_table_over_runtimes_has_differences_from_bare_and_sizes_of_images():
     images = {
         "apptainer": {"image_bytes": 97 << 20},
         "podman": {"image_bytes": 76 << 20, "image_content_bytes": 278 << 20},
     }
+    rows = {"GROMACS": Row("rate", "ns/day"), "IOzone": Row("read", "kB/s"), "StartUp": Row("start", "s")}
     cases = []
-    for application, rows in metrics.items():
+    for application, row in rows.items():
+        row = replace(row, overhead_unit="s" if application == "StartUp" else "%")
         sides = {"baseline": 2.0, "apptainer": 2.5, **({"podman": 3.0} if application != "IOzone" else {})}
-        measured = [
-            {name: {row.metric: value + more for row in rows} for name, value in sides.items()} for more in (-1, 1)
-        ]
+        measured = tuple({name: {row.metric: value + more} for name, value in sides.items()} for more in (-1, 1))
         facts = {"provenance": {"images": images}} if application == "StartUp" else {}
-        cases.append(replace(case(), label=application, rows=tuple(rows), measured=tuple(measured), **facts))
+        cases.append(replace(case(), label=application, rows=(row,), measured=measured, **facts))
     heading, *lines = acceptance.versions_table(cases, {"apptainer": "1.4", "podman": "4.3"})
     assert heading.split() == ["application", "variant", "nodes", "metric", "bare", "apptainer", "podman"]
-    cells = [re.split("  +", line) for line in lines[:-2]]
-    assert [(part, application, *rest) for part, application, _, _, *rest in cells] == [
-        ("start-up", "StartUp", "start", "2 s", "2.5 (+0.5)", "3 (+1)"),
-        ("memory", "StartUp", "memory", "2 MB", "2.5 (+0.5)", "3 (+1)"),
-        ("size", "StartUp", "image", "97 MiB", "76 MiB (278 of files)"),
-        ("messages", "PingPong", "latency", "2 us", "2.5 (+25 %)", "3 (+50 %)"),
-        ("", "PingPong", "bandwidth", "2 MB/s", "2.5 (+25 %)", "3 (+50 %)"),
+    assert [re.split("  +", line)[::3] for line in lines[:3]] == [
+        ["GROMACS", "rate", "3 (+50 %)"],
         # Podman's runs failed.
-        ("files", "IOzone", "read", "2 kB/s", "2.5 (+25 %)", "-"),
-        ("applications", "GROMACS", "rate", "2 ns/day", "2.5 (+25 %)", "3 (+50 %)"),
-        ("", "HPL", "HPL", "2 GFLOPS", "2.5 (+25 %)", "3 (+50 %)"),
+        ["IOzone", "read", "-"],
+        ["StartUp", "start", "3 (+1)"],
     ]
-    assert lines[-2:] == ["apptainer: 1.4", "podman: 4.3"]
+    assert re.split("  +", lines[3])[-2:] == ["97 MiB", "76 MiB (278 of files)"]
+    assert lines[4:] == ["apptainer: 1.4", "podman: 4.3"]
 
 
 def test_what_is_open_is_named_with_its_runtime_where_there_are_several():
     rows = tuple(Row("rate", "x/s", subject_label=name, verdict="open") for name in ("podman", "charliecloud"))
     assert acceptance.reason(replace(case(), rows=rows), "undecided") == "open: rate of podman, rate of charliecloud"
     assert acceptance.reason(replace(case(), rows=rows[:1]), "undecided") == "open: rate"
-
-
-def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare():
-    def row(name, verdict):
-        return Row("rate", "x/s", subject_label=name, verdict=verdict)
-
-    def of(application, *rows, **facts):
-        return replace(case(), application=application, rows=rows, label=application, variant="generic", **facts)
-
-    titles = dict.fromkeys(("apptainer", "podman", "charliecloud"), "")
-    cases = [
-        of("HPL", row("apptainer", "pass"), row("podman", "fail"), row("charliecloud", "open")),
-        # Its runs failed: there is nothing of it.
-        of(
-            "HPCG", row("apptainer", "pass"), row("podman", "pass"), result="fail", reason="charliecloud: exit status 3"
-        ),
-        # It has no metrics.
-        of("Isolation", measured=ANSWERED),
-        # Nobody's fault.
-        of("WRF", result="fail", reason="no rounds were run"),
-    ]
-    blank, heading, *rows = acceptance.by_candidate(titles, cases)
-    assert (blank, heading.split()) == ("", ["accepted", "rejected", "undecided", "not", "in"])
-    assert [re.split("  +", line.strip()) for line in rows] == [
-        ["apptainer", "3", "0", "0"],
-        ["podman", "2", "1", "0", "HPL generic, 1 node(s)"],
-        ["charliecloud", "1", "1", "1", "HPCG generic, 1 node(s)"],
-    ]
-    # Of versions, the first is what the others are judged by.
-    assert acceptance.by_candidate({"old": "", "new": ""}, [of("HPL", row("new", "fail"))]) == []
 
 
 def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monkeypatch):
@@ -280,24 +230,6 @@ def test_where_no_runtime_is_on_the_path_the_first_that_builds_is_put_there(
     acceptance.put_on_path({command: str(tmp_path / command / command) for command in elsewhere})
     assert os.environ["PATH"] == ":".join([str(own), *([str(tmp_path / added)] if added else [])])
     assert (f"no container runtime is on the PATH: {added} builds" in capsys.readouterr().out) == bool(added)
-
-
-def test_a_rejection_names_what_differs_from_what_it_is_compared_with():
-    """In the table of the cases as part of the reason, and below that of the candidates for each."""
-    cause = {
-        "rule": "variable",
-        "about": "X",
-        "sentence": "X=1 is set in podman, and not on the host",
-        "side": "podman",
-    }
-    rows = (Row("rate", verdict="pass", subject_label="apptainer"), Row("rate", verdict="fail", subject_label="podman"))
-    rejected = replace(case(result="fail", reason="rate of podman is 9 % worse"), rows=rows)
-    rejected = replace(rejected, causes=({**cause, "side": "podman"},))
-    lines = acceptance.by_candidate({"apptainer": "1.4", "podman": "4.3"}, [rejected, replace(rejected, causes=())])
-    assert lines[-1] == (
-        "Code generic, 1 node(s), podman: what differs, and may be the cause: X=1 is set in podman, and not on the host"
-    )
-    assert len(lines) == 5
 
 
 @pytest.mark.parametrize(("replaces", "where"), [(True, "new, 4 GiB in old"), (False, "new, 8 GiB on the host")])

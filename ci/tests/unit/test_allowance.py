@@ -148,25 +148,12 @@ def case(name, nodes, expected, **facts):
     return Case((name, "", "", str(nodes)), name, {}, name, "compute", "bare", nodes, "pass", expected=cost)
 
 
-@pytest.mark.parametrize(
-    ("closing", "rounds"),
-    [([[]], "?"), ([[2, 6], [2, 4]], "6"), ([[2, 40, 40], [2]], "2 (2 open)"), ([[40], []], "open")],
-)
-def test_the_estimate_says_after_how_many_rounds_verdicts_are_expected(closing, rounds):
-    cases = [replace(case("Code", 1, 900, closing=needed), variant="generic") for needed in closing]
-    heading, line, _ = estimate.lines(cases)
-    assert "a run  " in heading
-    # Before jobs and hours.
-    assert " ".join(line.split()[:-3]).endswith(f"? {rounds}")
-
-
 def test_the_estimate_has_a_line_for_each_application_and_one_for_all():
-    known = {"unit": "atoms", "amount": 48e6, "memory": 3 << 30, "seconds": 12.34}
-    cases = [case("GROMACS", 2, 900, **known), case("GROMACS", 2, 2700, **known), case("Alya", 1, 1800, unit="")]
+    cases = [case("GROMACS", 2, 900, seconds=12.34), case("GROMACS", 2, 2700, seconds=12.34), case("Alya", 1, 1800)]
     heading, gromacs, alya, total = estimate.lines(cases)
     assert heading.split()[:3] == ["application", "nodes", "ranks"]
-    assert gromacs.split() == ["GROMACS", "2", "96", "48M", "atoms", "500k", "3", "GiB", "12", "s", "?", "2", "2", "20"]
-    assert alya.split() == ["Alya", "1", "48", "?", "?", "?", "?", "?", "1", "0.5", "5"]
+    assert gromacs.split() == ["GROMACS", "2", "96", "12", "s", "2", "2", "20"]
+    assert alya.split() == ["Alya", "1", "48", "?", "1", "0.5", "5"]
     assert total == "3 job(s): about 2.5 node-hours, at most 25"
 
 

@@ -22,7 +22,7 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import UnreadableError, read_answer, read_metric
 from containercheck.job.verdict import builds
-from containercheck.report.page import over_axis
+from containercheck.report.page import applications
 from containercheck.results import earlier_sessions
 from db12 import DB12
 from dgemm import DGEMM
@@ -259,9 +259,11 @@ def test_all_sizes_of_messages_are_metrics_and_each_kind_is_a_curve():
     assert {f"allreduce_{size}B" for size in ALL_SIZES if size >= 4} <= set(found)
     assert (found["allreduce_8B"], found["latency_8B"]) == (5.65, 120.55)
     rows = [made.row(name) for name in found]
-    charts = over_axis.over_axes("IMB", made.cases([made.case(rows=rows)]))
+    charts = applications.over_axes("IMB", made.cases([made.case(rows=rows)]))
     titles = [chart.title for chart in charts]
-    assert titles == [f"IMB: {name} over the size of a message" for name in ("latency", "bandwidth", "allreduce")]
+    assert titles == [
+        f"IMB: {name} over the size of a message in bytes" for name in ("latency", "bandwidth", "allreduce")
+    ]
 
 
 def test_each_class_of_pair_has_its_dispersion():

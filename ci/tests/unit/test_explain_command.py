@@ -120,7 +120,7 @@ def test_two_sessions_are_compared():
         compare(cases(provenance=old), cases())
 
 
-def test_observations_are_kept_without_the_parts_of_one_job_and_rules_can_ask_them():
+def test_observations_are_kept_without_the_parts_of_one_job():
     environment = {"UCX_TLS": "tcp", "OMPI_MCA_orte_rank": "1", "SLURM_JOB_ID": "7", "PWD": "/stage"}
     environment |= {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2"}
     seen = Observation(
@@ -147,12 +147,9 @@ def test_observations_are_kept_without_the_parts_of_one_job_and_rules_can_ask_th
         "user": "uid=0(root) gid=0(root)",
         "cgroup": ["/docker/#", "/slurm/uid_#/job_#/step_#"],
     }
-    again = sides_seen.observation(json.loads(json.dumps(kept)))
-    assert (again.space["/dev/shm"][0], again.environment) == (8 << 20, {"UCX_TLS": "tcp"})
-    assert again.mounts["/"][0] == "overlay"
 
 
-def test_the_use_of_runs_is_kept_and_rules_can_ask_it():
+def test_the_use_of_runs_is_kept():
     blas = "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"
     use = Use(12.3, libraries=frozenset([blas]), interfaces=frozenset(["fab0"]), threads=4, throttled=[1, 100, 0.5])
     kept = sides_seen.used(use._replace(memory_limit=float(2 << 30)))
@@ -162,8 +159,6 @@ def test_the_use_of_runs_is_kept_and_rules_can_ask_it():
         "threads": 4,
         "limit": {"processors": "0.5", "memory": "2 GiB"},
     }
-    again = sides_seen.use(json.loads(json.dumps(kept)))
-    assert (again.threads, again.interfaces, again.memory_limit) == (4, {"fab0"}, 2 << 30)
     assert sides_seen.used(Use()) == {}
 
 

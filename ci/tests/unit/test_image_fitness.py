@@ -17,9 +17,7 @@ from conftest import REPOSITORY, write_program
 from containercheck.command import image as image_command
 from containercheck.command import run
 from containercheck.command.parsers import parser
-from containercheck.job.container_runtimes import Runtime
-from containercheck.report import fitness
-from containercheck.session import image_facts, rank_start
+from containercheck.session import image_facts
 from containercheck.session.image_facts import ImageFacts
 
 HOST = {
@@ -35,12 +33,12 @@ PROGRAMS = {"gmx_mpi": "GROMACS", "pw.x": "QuantumEspresso"}
 
 
 def image(text, **facts):
-    return ImageFacts("my.sif", "x86_64", 1 << 20, **{**image_facts.parse(text, PROGRAMS), "starts": (0.1,), **facts})
+    return ImageFacts("my.sif", "x86_64", 1 << 20, **{**image_facts.parse(text, PROGRAMS), "start": 0.1, **facts})
 
 
 def found(text, host=HOST, **facts):
     """Return the findings by topic: state, and text with its remedy."""
-    found = fitness.findings(image(text, **facts), host)
+    found = image_command.findings(image(text, **facts), host)
     return {finding.topic: (finding.state, f"{finding.text} -> {finding.remedy}") for finding in found}
 
 
@@ -80,8 +78,8 @@ def test_an_image_without_mpi_or_with_one_that_nobody_has_any_more():
 
 
 def test_an_image_of_another_architecture_is_not_fit():
-    findings = fitness.findings(replace(image("libc glibc 2.36"), architecture="aarch64"), HOST)
-    assert not fitness.is_fit(findings)
+    findings = image_command.findings(replace(image("libc glibc 2.36"), architecture="aarch64"), HOST)
+    assert not image_command.is_fit(findings)
     assert findings[0].text == "aarch64, and this machine is x86_64"
 
 
@@ -105,7 +103,7 @@ def test_libraries_for_what_the_host_has():
 
 
 def test_variables_that_hurt_are_named_and_others_are_not():
-    findings = fitness.findings(
+    findings = image_command.findings(
         image("variable OPENBLAS_CORETYPE=Prescott\nvariable PATH=/bin\nvariable OMP_NUM_THREADS=1"), HOST
     )
     texts = [finding.text for finding in findings if finding.topic == "environment"]
@@ -121,10 +119,10 @@ def test_programs_of_checks_are_found_by_name():
 
 
 def test_a_slow_start_is_worth_a_word():
-    assert found("libc glibc 2.36", starts=(0.2, 0.1, 9.0))["start"][0] == "ok"
-    state, text = found("libc glibc 2.36", starts=(20.0, 19.0, 22.0))["start"]
+    assert found("libc glibc 2.36", start=0.2)["start"][0] == "ok"
+    state, text = found("libc glibc 2.36", start=20.0)["start"]
     assert state == "note"
-    assert "starts and ends in 20 s more than the program on the host (19 to 22 s in 3 rounds)" in text
+    assert "starts and ends in 20 s" in text
 
 
 def test_an_image_that_is_not_there_is_said_in_a_line(tmp_path):
@@ -151,7 +149,6 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
     facts = image("\n".join(f"{line}{ESCAPES}" for line in lines))
     monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
     monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
-    monkeypatch.setattr(image_command, "_ranks", lambda *_: ([], ""))
     image_command.main(["my.sif"], None)
     monkeypatch.undo()
     monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
@@ -162,78 +159,6 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "OMP_PLACES" in printed and "FATAL: \\x1b" in printed
     assert all(line.isprintable() for line in printed.splitlines())
-
-
-def test_nothing_that_ranks_print_moves_the_cursor(tmp_path, monkeypatch):
-    printed = f"library Open MPI v4{ESCAPES}\\nrank 0 of 1\\nrank 0 of 1\\n"
-    write_program(tmp_path / "mpirun", f"printf '{printed}'")
-    monkeypatch.chdir(tmp_path)
-    container = rank_start.ImageStart("apptainer", Runtime("", "", "", (), ""), "my.sif", "/lib/libmpi.so", None, None)
-    text = rank_start._start(container, [str(tmp_path / "mpirun")], 1).text
-    assert "Open MPI 4" in text and "(singletons)" in text and text.isprintable()
-
-
-# Ranks
-
-
-def start(launcher="mpirun -np 2", good=True, by=rank_start.start_ranks.PLAIN.label, text="2 of 2", nodes=1):
-    return rank_start.Start(launcher, nodes, 2 * nodes, good, text, by)
-
-
-@pytest.mark.parametrize(
-    ("starts", "states", "is_fit"),
-    [
-        ([start()], ["ok"], True),
-        ([start(good=False)], ["PROBLEM"], False),
-        ([start(by="by JSM")], ["note"], True),
-        # The image's own launcher does what the host's does not.
-        ([start(good=False), start(by=rank_start.INSIDE)], ["note", "ok"], True),
-        ([start(good=False), start(good=False, by=rank_start.INSIDE)], ["PROBLEM", "PROBLEM"], False),
-        # On one node they start, and on two they do not.
-        ([start(), start(good=False, nodes=2)], ["ok", "PROBLEM"], False),
-    ],
-)
-def test_ranks_that_came_up_or_did_not(starts, states, is_fit):
-    findings = fitness.findings(image("libc glibc 2.36\nlibrary /usr/lib/libmpi.so.40"), HOST, starts)
-    assert [finding.state for finding in findings if finding.topic == "ranks"] == states
-    assert fitness.is_fit(findings) == is_fit
-
-
-def test_ranks_that_srun_started_say_more_than_the_list_of_its_plugins():
-    facts, host = image("libc glibc 2.36\nlibrary /usr/lib/libmpi.so.40"), {**HOST, "pmi": ["none", "pmi2"]}
-    assert not fitness.is_fit(fitness.findings(facts, host, [start()]))
-    assert fitness.is_fit(fitness.findings(facts, host, [start("srun --nodes=1")]))
-
-
-@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("mpirun"), reason="no compiler, or no MPI")
-def test_the_program_of_the_ranks_starts_with_any_library_of_this_machine(tmp_path, monkeypatch):
-    """A runtime that runs the program on the host itself stands for a container."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    write_program(tmp_path / "runtime", 'shift; while [ "$1" != image ]; do shift; done; shift; exec "$@"')
-    monkeypatch.setattr(rank_start, "_PLACE", str(tmp_path / "place"))
-    runtime = SimpleNamespace(**Runtime("Host", "runtime", "", (), "")._asdict())
-    # The directory is found at its place in the container by a link.
-    runtime.bind_words = lambda binds: [(tmp_path / "place").symlink_to(binds[0][0]) or "--"]
-    name = next(library["library"] for library in HOST["mpi"])
-    container = rank_start.ImageStart(str(tmp_path / "runtime"), runtime, "image", name, "openmpi", (2, 99))
-    (found,) = rank_start.starts(container, HOST)
-    assert found.is_plain, found
-    assert found.text == "2 of 2 on one node in one job"
-    # A library that is not there.
-    (tmp_path / "place").unlink()
-    container = rank_start.ImageStart(str(tmp_path / "runtime"), runtime, "image", "libnone.so.1", "openmpi", (2, 99))
-    (found,) = rank_start.starts(container, HOST)
-    assert not found.is_one_job
-    assert "libnone.so.1" in found.text
-
-
-def test_without_the_gnu_c_library_or_a_compiler_no_rank_is_started(monkeypatch):
-    container = rank_start.ImageStart("apptainer", None, "image", "libmpi.so.40", "openmpi", None)
-    with pytest.raises(rank_start.NotStarted, match="the image has no GNU C library"):
-        rank_start.starts(container, HOST)
-    monkeypatch.setattr(rank_start.shutil, "which", lambda name: None)
-    with pytest.raises(rank_start.NotStarted, match="no C compiler here for the program that does it: install gcc"):
-        rank_start.starts(replace(container, libc=(2, 36)), HOST)
 
 
 # The command

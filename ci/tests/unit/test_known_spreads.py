@@ -1,4 +1,4 @@
-"""Where the known spread of a metric comes from: nights, the other variant, the check, a default."""
+"""Where the known spread of a metric comes from: nights, the check, a default."""
 
 from __future__ import annotations
 
@@ -87,27 +87,6 @@ def test_ending_with_the_verdict_does_not_make_the_spread_smaller_night_by_night
     assert 3.0 < known < 5.0
 
 
-# The other variant.
-
-
-def test_the_other_variant_of_the_session_tells_after_six_rounds():
-    other = case(3.0, 8, 1, variant="integrated")
-    own = raw(variant="generic")
-    told = spreads.from_variants([other, own])["here:one"][NAME]["rate"]
-    assert told["source"] == "the integrated variant"
-    assert 3.0 < told["spread"] < 8.0
-    assert spreads.from_variants([case(3.0, 5, 1, variant="integrated"), own]) == {}
-    assert spreads.from_variants([case(3.0, 8, 1, variant="integrated", nodes=2), own]) == {}
-    assert spreads.from_variants([case(3.0, 8, 1, variant="integrated", partition="two"), own]) == {}
-
-
-def test_nights_count_before_the_other_variant():
-    night, variant = ({"p": {"c": {"rate": {"spread": spread, "source": "", "unit": "%"}}}} for spread in (1.0, 2.0))
-    assert spreads.merged(night, variant) == night
-    assert spreads.merged({}, variant) == variant
-    assert spreads.merged(night, {"p": {"c": {"other": {}}}})["p"]["c"].keys() == {"rate", "other"}
-
-
 def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
     """A later pass judges all rounds anew: with another known spread the verdict might be another one."""
     facts = {"known_spread": 4.0, "spread_source": "the check"}
@@ -183,14 +162,20 @@ def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
     configured = SimpleNamespace(database=path)
     monkeypatch.setattr(reframe_process, "configuration", lambda arguments, place: configured)
     place = reframe_process.Workplace(tmp_path)
-    (_, option) = session_module.KnownSpreads([], place).options({})
+
+    def options(report):
+        current = session_module.Session(session_module.Settings(None, False, ()), place, None)
+        current.report = report
+        return current._known_spreads()
+
+    (_, option) = options({})
     told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert option == f"known_spreads={place.reports / 'known-spreads.json'}"
     assert told["source"] == "5 nights"
     # Nothing is known where nothing was stored, or the file cannot be read.
     path.write_text("no database")
-    assert session_module.KnownSpreads([], place).options({}) == []
+    assert options({}) == []
     closed = raw(row(known_spread=4.0, spread_source="the check"))
-    assert session_module.KnownSpreads([], place).options({"runs": [{"testcases": [closed]}]})
+    assert options({"runs": [{"testcases": [closed]}]})
     known = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert known["source"] == "the check"

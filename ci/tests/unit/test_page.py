@@ -18,7 +18,7 @@ from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
-from containercheck.report.page.wording import plain
+from containercheck.report.page.cases import plain
 from containercheck.report.table import by_reason
 from containercheck.results.cases import COMMON_FILE, collect, write_file
 from containercheck.results.database import StoredSession
@@ -26,7 +26,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
-SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('1')</script> & \"quoted\" \x1b[31mred\x1b[0m \x00 ]]> {{ 7 * 7 }}"
 LEFT = "the node is down"
 FAILED = {"result": "fail", "fail_phase": "sanity", "fail_reason": "wrong"}
@@ -103,15 +102,14 @@ def test_the_page_stands_for_itself_and_every_link_leads_somewhere(shown):
     html, root = shown
     assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
     tags = {element.tag for element in root.iter()}
-    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", f"{SVG}script"}
+    assert not tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
     for name, value in (item for element in root.iter() for item in element.attrib.items()):
-        assert not name.startswith("on") and name not in ("src", "srcset", "action")
+        assert not name.startswith("on") and name not in ("srcset", "action")
+        assert name != "src" or value.startswith("data:image/svg+xml;base64,")
         if name.endswith("href"):
-            assert re.fullmatch(r"#[\w-]+|[\w.%-]+\.csv|data:image/png;.*", value, re.DOTALL)
+            assert re.fullmatch(r"#[\w-]+|[\w.%-]+\.csv", value)
         assert not re.search(r"url\((?!#)", value)
     assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org/)", html)
-    # Plots have the colors of the page, for light and dark.
-    assert "var(--series-1)" in html and "stroke: #0072b2" not in html
     anchors = [element.get("id") for element in root.iter() if element.get("id")]
     assert len(anchors) == len(set(anchors))
     inner = {element.get("href")[1:] for element in root.iter() if element.get("href", "").startswith("#")}
@@ -123,13 +121,11 @@ def test_headings_plots_and_tables_can_be_read_aloud(shown):
     levels = [int(element.tag[1]) for element in root.iter() if re.fullmatch("h[1-6]", str(element.tag))]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(later - earlier <= 1 for earlier, later in zip(levels, levels[1:]))
-    known = {element.get("id"): element for element in root.iter() if element.get("id")}
-    plots = [element for element in root.iter("figure") if element.find(f".//{SVG}svg") is not None]
-    assert len(plots) == len(list(root.iter(f"{SVG}svg"))) > 20
+    plots = [element for element in root.iter("figure") if element.find(".//img") is not None]
+    assert len(plots) == len(list(root.iter("img"))) > 10
     for plot in plots:
-        title, description = (known[name] for name in plot.find(f".//{SVG}svg").get("aria-labelledby").split())
-        assert min(len(text(title)), len(text(description))) > 10
-        assert len(list(plot.find("details/div/table/tbody"))) > 0
+        assert min(len(plot.find(".//img").get("alt")), len(text(plot.find("figcaption")))) > 10
+        assert plot.find("details/div/table/tbody/tr") is not None or plot.find("p") is not None
     captions = [text(table.find("caption")) for table in root.iter("table")]
     assert len(captions) == len(set(captions))
     assert all(cell.get("scope") for cell in root.iter("th"))
@@ -178,7 +174,7 @@ def test_a_night_like_the_others_has_a_sentence_in_each_part():
     assert "Nothing that was measured failed." in part(root, "failed")
     assert "Everything was measured, and every verdict is closed." in part(root, "open")
     fine[2]["session_info"]["changed"] = "another kernel"
-    assert "series begin anew: another kernel" in part(rendered(read(fine))[1], "trends")
+    assert "Series begin anew with the night 2026-11-03: another kernel." in part(rendered(read(fine))[1], "trends")
     _, root = rendered(read(fine[:1]))
     assert "this is the only night." in part(root, "changed")
     assert "They begin with the second night." in part(root, "trends")
@@ -247,8 +243,6 @@ def test_provenance_names_runtimes_images_and_differences():
         for table in root.iter("table")
     }
     a, c = "A generic, 1 node", "C generic, 1 node"
-    used = [["apptainer version 1.3.4", "apptainer", a], ["apptainer version 1.4.5", "apptainer", c]]
-    assert cells["Container runtimes"] == used
     assert cells["Images"] == [
         ["code-bookworm.sif", "bookworm", "", "", "ab" * 32, a],
         ["hpcc.sif", "bookworm", "142 MiB", "278 MiB", "ab" * 32, c],
@@ -256,6 +250,9 @@ def test_provenance_names_runtimes_images_and_differences():
     library = "/usr/lib/libmpi.so.40.30.4"
     assert ["mpi baseline", library] in cells["The same in all cases"]
     assert cells["What differs between cases"] == [
+        ["runtimes subject command", "apptainer", "all cases: generic"],
+        ["runtimes subject version", "apptainer version 1.3.4", a],
+        ["runtimes subject version", "apptainer version 1.4.5", c],
         ["host", "node1", f"{a}, B bare, 1 node"],
         ["host", "node2", c],
         ["mpi subject", library, "all cases: generic"],
@@ -296,14 +293,6 @@ def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path):
     *rows, last = csv.DictReader(contents.write(found, [], [], tmp_path / "night.html")[1].open())
     assert [row["reason"] for row in rows] == [f"'{reason.strip()}" for reason in texts]
     assert float(last["overhead"]) == -1
-
-
-def test_the_data_have_the_scaling_of_a_metric(tmp_path):
-    rows = [made.row(bare=100.0, scaling="strong")], [made.row(bare=200.0, subject=150.0, scaling="strong")]
-    found = night(*(made.case(nodes=place, rows=row, expected={"amount": 9.0}) for place, row in enumerate(rows, 1)))
-    _, last = csv.DictReader(contents.write(found, [], [], tmp_path / "night.html")[1].open())
-    assert (last["scaling"], last["baseline_speed_up"], last["baseline_efficiency"]) == ("strong", "2.0", "1.0")
-    assert float(last["subject_efficiency"]) == pytest.approx(75 / 99)
 
 
 #: As ReFrame logs a metric that has a reference.

@@ -28,7 +28,7 @@ from containercheck.session.reframe_process import Relay, Workplace
 reframe_process.program = lambda: {program!r}
 reframe_process.PATIENCE = reframe_process.GRACE = 0.5
 directory = Path({directory!r})
-class View(progress.Verbatim):
+class Shown(progress.View):
     def printed(self, line):
         if {fails!r}:
             raise KeyError(line)
@@ -36,7 +36,7 @@ class View(progress.Verbatim):
 problems = []
 with Relay() as current:
     place = Workplace(directory, config=directory / "config.py")
-    status = reframe_process.reframe([], place, current, [], view=View(), problems=problems)
+    status = reframe_process.reframe([], place, current, [], view=Shown(), problems=problems)
 print(f"ended with {{status}}", *problems, sep="\\n")
 """
 
@@ -108,7 +108,7 @@ KNOWN = [
 ]
 
 
-VERBATIM = progress.Verbatim()
+VERBATIM = progress.View()
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ from containercheck.session import progress
 progress.HEARTBEAT = 0.1
 place = Path({stage!r})
 known = collect([json.loads({report!r})])
-current = progress.Progress(known, place, place / "log", place / "announced", progress.Verbatim())
+current = progress.Progress(known, place, place / "log", place / "announced", progress.View())
 time.sleep(0.2)
 current.show()
 (place / "log").write_text("what ReFrame printed\\n")

@@ -1,30 +1,44 @@
-"""The part of the page about each application: its plots, and a table of its metrics."""
+"""The part of the page about each application: its plots, and a table of its metrics.
+
+Metrics are drawn over nodes, over an axis of the check, over sizes of messages, and over versions of the runtime, with
+their published values. Speed-ups, and the gain of policies of sharing cores, are lines of text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, starmap
+from itertools import chain, islice
+from typing import Union
 
 from containercheck.history.nights import Night
-from containercheck.report import table
-from containercheck.report.page import drawing, kept_files, over_axis, wording
-from containercheck.report.page.cases import state
-from containercheck.report.page.drawing import Chart
-from containercheck.report.page.wording import Table, finite, variant_order
+from containercheck.job.contract import BASELINE, SUBJECT
+from containercheck.report import scaling, table
+from containercheck.report.page import cases as page_cases
+from containercheck.report.page import mpi_times, plots, published
+from containercheck.report.page.cases import Table, finite, variant_order
+from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
-from containercheck.results.row import PASS, Row
+from containercheck.results.row import PASS, Row, is_finite
 
 #: Most plots of each kind of an application: each takes 0.2 s to draw, and 20 kB.
 MOST = 8
 #: Most rows of the table, all of which are in the CSV, and most rows of intervals in a plot.
 MOST_ROWS, MOST_INTERVALS = 60, 18
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
-OVERHEADS = ("metric", "variant", "nodes", "overhead", "accepted", "rounds", "verdict")
+#: Standard errors on each side of a value.
+ERRORS = 2.0
+#: A metric at one size of a message, bytes of its units, and fewest sizes that make a curve.
+SIZED = re.compile(r"^(\w+?)_(\d+)(B|KiB|MiB)$")
+BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+FEWEST_SIZES = 4
+#: Metrics of each application that are drawn over versions of the runtime (D12.6 section 9).
+OF_VERSIONS = {"StartUp": ("start",), "RAMP": ("outside", "seconds_unet", "compute", "memory"), "DB12": ("DB12",)}
 
-#: Cases that differ in variant and nodes only, by the beginning of the titles of their plots.
-Groups = Mapping[str, Sequence[Case]]
+#: A row of a case with its place on an axis.
+Placed = tuple[Case, Row, Union[float, str]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,7 @@ class Application:
 
     :ivar anchor: identifies it on the page.
     :ivar tables: time in MPI of each case where it was measured.
-    :ivar remarks: a line on each file that could not be shown.
+    :ivar remarks: speed-ups, and a line on each file that could not be shown.
     :ivar metrics: the metrics of all its cases that ran.
     """
 
@@ -64,38 +78,24 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
 
 
 def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
-    maps, map_problems = kept_files.maps(cases, MOST)
-    tables, problems = kept_files.mpi_times(cases, MOST)
-    places: dict[str, list[Case]] = {}
-    for case in cases:
-        places.setdefault(f"{name}, {wording.place(case)}", []).append(case)
+    tables, problems = mpi_times.tables(cases, MOST)
+    groups = page_cases.grouped(cases)
     charts = (
-        *islice(over_axis.over_versions(name, nights), MOST),
-        *islice(_over_nodes(_groups(cases)), share),
-        *islice(chain.from_iterable(starmap(over_axis.over_policies, places.items())), MOST),
-        *islice(chain.from_iterable(starmap(over_axis.over_axes, places.items())), MOST),
-        *maps,
+        *islice(over_versions(name, nights), MOST),
+        *islice(chain(_all_overheads(groups), *(over_nodes(title, group) for title, group in groups.items())), share),
+        *islice(
+            chain.from_iterable(over_axes(*place) for place in page_cases.grouped(cases, with_axes=False).items()), MOST
+        ),
     )
-    return Application(name, anchor, charts, tuple(tables), (*map_problems, *problems), _metrics(name, cases))
+    remarks = (*scaling.lines(cases), *problems)
+    return Application(name, anchor, charts, tuple(tables), remarks, _metrics(name, cases))
 
 
-def _groups(cases: Sequence[Case]) -> Groups:
-    """Return the comparable cases of an application by the beginning of the titles of their plots."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
-        heading = f"{case.application} {wording.axes(case.axes)}".strip()
-        groups.setdefault(f"{heading}, {wording.place(case)}", []).append(case)
-    return {heading: group for heading, group in groups.items() if any(case.rows for case in group)}
-
-
-def _over_nodes(groups: Groups) -> Iterator[Chart]:
-    """Yield the plots of all groups: the overheads of each, then the speed-ups and metrics over nodes."""
+def _all_overheads(groups: Mapping[str, Sequence[Case]]) -> Iterator[Chart]:
     for heading, group in groups.items():
         compared = [(case, row) for case in group for row in case.rows if finite(row.overhead) is not None]
         for unit in dict.fromkeys(row.overhead_unit for _, row in compared):
             yield _overheads(heading, unit, [pair for pair in compared if pair[1].overhead_unit == unit])
-    for heading, group in groups.items():
-        yield from over_axis.over_nodes(heading, group)
 
 
 def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) -> Chart:
@@ -114,11 +114,8 @@ def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) ->
         text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the CSV has all. "
     _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
     text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
-    figure = drawing.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
-    cells = (
-        (row.metric, _label(case, row), str(case.nodes), *_judged(row), table.verdict(row)) for _, case, row in drawn
-    )
-    return Chart.of(f"{heading}: overhead in {unit}", text, figure, OVERHEADS, cells)
+    figure = plots.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
+    return Chart.of(f"{heading}: overhead in {unit}", text, figure)
 
 
 def _label(case: Case, row: Row) -> str:
@@ -150,11 +147,182 @@ def _metrics(application: str, cases: Sequence[Case]) -> Table:
     measured = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(measured)), key=lambda place: measured[place][1].verdict in ("", PASS))[:MOST_ROWS]
     rows = tuple(_metric(*measured[place]) for place in sorted(chosen))
-    caption = f"{application}: {wording.shown_count(len(rows), len(measured), 'metric')}"
-    return Table(caption, METRICS, rows, left=3)
+    return Table(f"{application}: {page_cases.shown(len(rows), len(measured), 'metric')}", METRICS, rows, left=3)
 
 
 def _metric(case: Case, row: Row) -> tuple[str, ...]:
-    sides = (table.side(row, side, row.baseline_label != "bare") for side in ("baseline", "subject"))
-    head = (wording.name(case), case.place, row.metric)
-    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or state(case).word)
+    head = (page_cases.name(case), case.place, row.metric)
+    sides = (table.side(row, side, row.baseline_label != "bare") for side in (BASELINE, SUBJECT))
+    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or page_cases.state(case).word)
+
+
+def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
+    """Yield the plot of each metric over nodes.
+
+    :param heading: application, with partition and axes: the beginning of the titles.
+    :param cases: they differ in variant and number of nodes only.
+    """
+    for metric in _metrics_of(cases):
+        rows = [(case, row, float(case.nodes)) for case, row in _rows(cases, metric)]
+        marks = [
+            _mark(value, value.nodes)
+            for value in published.values(cases[0].application)
+            if value.metric == metric and value.is_of(cases[0].axes)
+        ]
+        yield from _over(f"{heading}: {metric}", "nodes", rows, marks)
+
+
+def _mark(value: published.Published, at: float | str) -> PlotValue:
+    label = f"published: {value.partition.partition(':')[0]}, {value.variant}"
+    return PlotValue(label, at, value.value, published=True)
+
+
+def _metrics_of(cases: Sequence[Case]) -> list[str]:
+    return list(dict.fromkeys(row.metric for case in cases for row in case.rows))
+
+
+def _rows(cases: Iterable[Case], metric: str) -> list[tuple[Case, Row]]:
+    return [(case, row) for case in cases for row in case.rows if row.metric == metric]
+
+
+def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
+    """Yield the plots over each axis of a check, and over the sizes of messages.
+
+    :param heading: application with partition: the beginning of their titles.
+    :param cases: of one application on one partition and environment.
+    """
+    for axis in dict.fromkeys(name for case in cases for name in case.axes):
+        group = most_values(axis, cases)
+        # Zero stands for a default.
+        numeric = all(re.fullmatch(r"\d*[1-9]\d*", case.axes[axis]) for case in group)
+        for metric in _metrics_of(group):
+            rows = [(case, row, _place(case.axes[axis], numeric)) for case, row in _rows(group, metric)]
+            marks = [
+                _mark(value, _place(value.axes[axis], numeric))
+                for value in published.values(group[0].application)
+                if axis in value.axes and value.metric == metric and value.nodes == group[0].nodes
+                if value.is_of({**group[0].axes, axis: value.axes[axis]})
+                if not numeric or value.axes[axis].isdigit()
+            ]
+            yield from _over(f"{heading}: {metric}", axis, rows, marks)
+    yield from _over_sizes(heading, cases)
+
+
+def _place(value: str, numeric: bool) -> float | str:
+    return float(value) if numeric else "default" if value == "0" else value
+
+
+def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
+    """Return those cases that differ in an axis only, of all such groups the one with most values; else none."""
+    groups: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        if axis in case.axes and case.rows:
+            others = tuple(sorted(item for item in case.axes.items() if item[0] != axis))
+            groups.setdefault((case.nodes, others), []).append(case)
+    best = max(groups.values(), key=lambda group: len({case.axes[axis] for case in group}), default=[])
+    return best if len({case.axes[axis] for case in best}) > 1 else []
+
+
+def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
+    """Yield the plots of metrics of one quantity at several sizes of a message, of the cases on most nodes."""
+    nodes = max((case.nodes for case in cases), default=0)
+    chosen = [case for case in cases if case.nodes == nodes]
+    quantities: dict[str, list[Placed]] = {}
+    for case in chosen:
+        for row in case.rows:
+            quantity, size = _sized(row.metric)
+            if quantity:
+                quantities.setdefault(quantity, []).append((case, row, size))
+    for quantity, rows in quantities.items():
+        if len({size for _, _, size in rows}) >= FEWEST_SIZES:
+            marks = [
+                _mark(value, _sized(value.metric)[1])
+                for value in published.values(cases[0].application)
+                if _sized(value.metric)[0] == quantity and value.nodes == nodes
+                if any(value.is_of(case.axes) for case in chosen)
+            ]
+            yield from _over(f"{heading}: {quantity}", "the size of a message in bytes", rows, marks)
+
+
+def _sized(metric: str) -> tuple[str, float]:
+    """Return quantity and bytes of a metric at a size of a message; an empty quantity for another metric."""
+    match = SIZED.match(metric)
+    return (match[1], float(match[2]) * BYTES[match[3]]) if match else ("", 0.0)
+
+
+def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
+    """Yield plots over the versions of the runtime that ran in the nights, as figures 9.1 to 9.7 of D12.6.
+
+    They are medians of the nights, of partitions where several versions ran.
+    """
+    cases = [case for night in nights for case in night.cases if case.application == application]
+    for metric in OF_VERSIONS.get(application, ()):
+        for heading, group in page_cases.grouped(cases).items():
+            rows = [(case, row, _version(case, row)) for case, row in _rows(group, metric)]
+            known = [placed for placed in rows if placed[2]]
+            title = f"{heading}: {metric}"
+            yield from _over(title, "the version of the runtime", known, text="Medians of the nights.")
+
+
+def _version(case: Case, row: Row) -> str:
+    """Return the version of the runtime of a row's subject; empty where it is not known."""
+    runtimes = case.provenance.get("runtimes") or {}
+    return str((runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version") or "")
+
+
+def _over(
+    title: str, axis: str, placed: Sequence[Placed], marks: Sequence[PlotValue] = (), text: str = ""
+) -> Iterator[Chart]:
+    """Yield the plot of both sides of rows over an axis, where it has two places.
+
+    :param marks: published values.
+    :param text: sentence about it.
+    """
+    values = [*_values(placed), *marks]
+    if len({at for _, _, at in placed}) < 2 or not values:
+        return
+    unit = placed[0][1].unit
+    order = sorted({value.at for value in values}, key=lambda at: (isinstance(at, str), at))
+    sides = plots.by_side(sorted(values, key=lambda value: order.index(value.at)))
+    ends = (f"{side}: {' to '.join(dict.fromkeys((_end(of[0]), _end(of[-1]))))}" for side, of in sides.items())
+    description = f"{unit or 'Value'} over {axis}; bars are two standard errors. {text} {'; '.join(ends)}."
+    rows = ((side, plots.short(value.at), _cell(value, unit)) for side, of_side in sides.items() for value in of_side)
+    figure = plots.over([Panel(unit, values)], axis, order)
+    yield Chart.of(f"{title} over {axis}", description, figure, ("side", axis, f"value, {unit}"), rows)
+
+
+def _end(value: PlotValue) -> str:
+    return f"{number(value.value)} at {plots.short(value.at)}"
+
+
+def _cell(value: PlotValue, unit: str) -> str:
+    ends = "" if value.low is None or value.high is None else f" ({number(value.low)} to {number(value.high)})"
+    return f"{number(value.value)}{ends} {unit}".rstrip()
+
+
+def _values(placed: Sequence[Placed]) -> list[PlotValue]:
+    """Return the values of both sides of rows at their places: of several at a place, the middle one.
+
+    A bare case is a single run, at another time than the container: on a machine of two speeds it would show a
+    difference that no round has. It counts only where no container has a bare value.
+    """
+    alone = _by_place(each for each in placed if not each[1].is_comparison)
+    compared = _by_place(each for each in placed if each[1].is_comparison)
+    values = []
+    for (side, at), of_place in {**alone, **compared}.items():
+        value, error = sorted(of_place, key=lambda pair: pair[0])[(len(of_place) - 1) // 2]
+        half = None if error is None else ERRORS * error
+        values.append(PlotValue(side, at, value, *((None, None) if half is None else (value - half, value + half))))
+    return values
+
+
+def _by_place(placed: Iterable[Placed]) -> dict[tuple[str, float | str], list[tuple[float, float | None]]]:
+    """Return the values with their errors, by side and place."""
+    by_place: dict[tuple[str, float | str], list[tuple[float, float | None]]] = {}
+    for case, row, at in placed:
+        baseline = (row.baseline_label or "bare", row.baseline, row.baseline_error)
+        subject = (row.subject_label or case.variant, row.subject, row.subject_error)
+        for side, value, error in (baseline, subject):
+            if is_finite(value):
+                by_place.setdefault((side, at), []).append((value, finite(error)))
+    return by_place

@@ -1,4 +1,4 @@
-"""The cases of a night on the page: states, matrix, failures, skips, the commands that repeat them, and provenance.
+"""The cases of a night on the page: names, states, matrix, failures, the commands that repeat them, and provenance.
 
 Each state has a word and a sign, and never a color alone.
 """
@@ -7,29 +7,120 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from containercheck.job.explain import explanation
 from containercheck.job.stats import forecasts
-from containercheck.report.page import wording
-from containercheck.report.page.wording import Table, share_of, variant_order
 from containercheck.report.table import Reason
 from containercheck.results import selections
 from containercheck.results.cases import Asked, Case, Key
 from containercheck.results.formatting import count, size, typed
 from containercheck.results.row import EMULATED as NOT_JUDGED
-from containercheck.results.row import Row
+from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import OTHERS
 from containercheck.session.usage import FULL
 
+#: Escape sequences of a terminal, such as colors.
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+#: Characters that neither HTML nor XML can hold.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+#: Most names in a list.
+NAMED = 3
+#: Variants in the order in which they are shown; other names follow.
+VARIANTS = ("bare", "integrated", "generic")
 #: A comment in a job's script with the command of a side (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
 #: Parts of a provenance that have a table of their own, or differ in nearly every case.
-OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
+OWN = ("images", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
 #: Beginnings of the names that come first among the others.
-FIRST = ("machine", "host", "mpi")
+FIRST = ("runtimes", "machine", "host", "mpi")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page.
+
+    :ivar caption: its contents; no two tables have the same caption.
+    :ivar left: number of columns with text; the others have numbers.
+    """
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: int = 1
+
+
+def plain(text: str) -> str:
+    """Return a text without escape sequences, and with unprintable characters replaced."""
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", text).replace("\r\n", "\n"))
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the first line of a text, with at most ``most`` characters."""
+    first, _, rest = text.partition("\n")
+    if len(first) <= most:
+        return first + (" …" if rest.strip() else "")
+    return first[: most - 1].rstrip() + "…"
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number where it is finite, else None."""
+    return value if is_finite(value) else None
+
+
+def variant_order(name: str) -> int:
+    """Return the place of a variant, or of the label of a side, among the others."""
+    return VARIANTS.index(name) if name in VARIANTS else len(VARIANTS)
+
+
+def place(case: Case) -> str:
+    """Return a case's partition, with its environment where that is not ReFrame's own."""
+    environ = case.key[2]
+    return case.place + ("" if environ in ("", "builtin") else f" {environ}")
+
+
+def name(case: Case, where: bool = False) -> str:
+    """Return the name of a case, with its partition and environment where ``where`` is set."""
+    return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {place(case)}" if where else "")
+
+
+def axes(values: Mapping[str, str]) -> str:
+    """Return the values of a check's own parameters."""
+    return " ".join(f"{key}={value}" for key, value in values.items())
+
+
+def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Case]]:
+    """Return cases by application, axes and place, as the beginning of a title: they differ in variant and nodes."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        words = [case.application, axes(case.axes) if with_axes else ""]
+        groups.setdefault(f"{' '.join(filter(None, words))}, {place(case)}", []).append(case)
+    return groups
+
+
+def shown(some: int, total: int, noun: str) -> str:
+    """Return how many of all things are shown, and where the others are."""
+    return f"all {count(some, noun)}" if some == total else f"{some} of {count(total, noun)}; all are in the CSV"
+
+
+def listed(cases: Sequence[Case]) -> str:
+    """Return the names of the first cases, and the number of the others."""
+    more = f" and {len(cases) - NAMED} more" if len(cases) > NAMED else ""
+    return ", ".join(name(case) for case in cases[:NAMED]) + more
+
+
+def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
+    """Return a short description of some of all cases: all, their variants, or their names."""
+    if len(cases) == len(everything):
+        return f"all {len(everything)} cases" if len(everything) > 1 else name(everything[0])
+    variants = list(dict.fromkeys(case.variant for case in cases))
+    # The cases are a subset of those of their variants: with the same number, they are the same.
+    if len(cases) == sum(case.variant in variants for case in everything):
+        return f"all cases: {', '.join(variants)}"
+    return listed(cases)
 
 
 @dataclass(frozen=True)
@@ -217,11 +308,11 @@ class Matrix:
 
 def links(failed: Iterable[Case], skips: Iterable[Reason]) -> dict[Key, Link]:
     """Return the links of cases to the text about them: why they failed, or were skipped."""
-    found = {case.key: Link(f"failure-{place}", "why") for place, case in enumerate(failed, 1)}
-    for place, skip in enumerate(skips, 1):
+    found = {case.key: Link(f"failure-{number}", "why") for number, case in enumerate(failed, 1)}
+    for number, skip in enumerate(skips, 1):
         for case in skip.cases:
             # An earlier run may have failed, which is more.
-            found.setdefault(case.key, Link(f"skip-{place}", f"why: {place}"))
+            found.setdefault(case.key, Link(f"skip-{number}", f"why: {number}"))
     return found
 
 
@@ -229,8 +320,8 @@ def matrices(cases: Iterable[Case], links: Mapping[Key, Link]) -> list[Matrix]:
     """Return a matrix for each partition."""
     partitions: dict[str, list[Case]] = {}
     for case in cases:
-        partitions.setdefault(wording.place(case), []).append(case)
-    return [_matrix(name, of_partition, links) for name, of_partition in sorted(partitions.items())]
+        partitions.setdefault(place(case), []).append(case)
+    return [_matrix(partition, members, links) for partition, members in sorted(partitions.items())]
 
 
 def _matrix(partition: str, cases: Sequence[Case], links: Mapping[Key, Link]) -> Matrix:
@@ -243,14 +334,14 @@ def _matrix(partition: str, cases: Sequence[Case], links: Mapping[Key, Link]) ->
         label = _label(case, ran.get(case.application, set()))
         if label:
             rows.setdefault((case.application, label), {}).setdefault((case.variant, case.nodes), []).append(case)
-    places = {place for cells in rows.values() for place in cells}
-    ordered = sorted(places, key=lambda place: (variant_order(place[0]), place))
-    groups = {variant: tuple(n for name, n in ordered if name == variant) for variant, _ in ordered}
-    shown = (
-        MatrixRow(application, label, tuple(_cell(cells.get(place, ()), links) for place in ordered))
+    columns = {column for cells in rows.values() for column in cells}
+    ordered = sorted(columns, key=lambda column: (variant_order(column[0]), column))
+    groups = {variant: tuple(n for other, n in ordered if other == variant) for variant, _ in ordered}
+    matrix_rows = (
+        MatrixRow(application, label, tuple(_cell(cells.get(column, ()), links) for column in ordered))
         for (application, label), cells in sorted(rows.items())
     )
-    return Matrix(partition, tuple(groups.items()), tuple(shown))
+    return Matrix(partition, tuple(groups.items()), tuple(matrix_rows))
 
 
 def _label(case: Case, ran: Collection[str]) -> str:
@@ -280,12 +371,11 @@ def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, 
 
 
 def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
-    """Return tables of the runtimes and images of cases, and of facts that they share or not."""
+    """Return tables of the images of cases, and of facts that they share or not."""
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
     return (
-        _used("Container runtimes", ("version", "command", "used by"), ran, _runtimes),
-        _used("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), ran, _images),
+        Table("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), _images(ran), 6),
         Table("The same in all cases", ("what", "value"), same, 2),
         Table("What differs between cases", ("what", "value", "cases"), different, 3),
     )
@@ -305,34 +395,18 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _used(
-    caption: str,
-    headings: tuple[str, ...],
-    cases: Sequence[Case],
-    rows_of: Callable[[Mapping[str, Any]], Iterator[tuple[str, ...]]],
-) -> Table:
-    """Return a table of things that cases use, each with the cases that use it.
-
-    :param rows_of: returns the rows of a case's provenance.
-    """
-    users: dict[tuple[str, ...], dict[tuple[str, ...], Case]] = {}
+def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of the images that cases ran, each with the cases that ran it."""
+    users: dict[tuple[str, ...], list[Case]] = {}
     for case in cases:
-        for row in rows_of(case.provenance):
-            users.setdefault(row, {})[case.key] = case
-    rows = ((*row, share_of(list(using.values()), cases)) for row, using in sorted(users.items()))
-    return Table(caption, headings, tuple(rows), len(headings))
-
-
-def _runtimes(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for runtime in (facts.get("runtimes") or {}).values():
-        yield str(runtime.get("version") or "?"), str(runtime.get("command") or "?")
-
-
-def _images(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    if facts.get("image"):
-        name = str(facts["image"]).rpartition("/")[2]
-        sizes = (size(facts[key]) if facts.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
-        yield name, str(facts.get("image_release") or ""), *sizes, str(facts.get("image_sha256") or "not recorded")
+        facts = case.provenance
+        for image in (facts, *(facts.get("images") or {}).values()):
+            if image.get("image"):
+                sizes = (size(image[key]) if image.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
+                digest = str(image.get("image_sha256") or "not recorded")
+                row = (Path(image["image"]).name, str(image.get("image_release") or ""), *sizes, digest)
+                users.setdefault(row, []).append(case)
+    return tuple((*row, share_of(using, cases)) for row, using in sorted(users.items()))
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
@@ -341,13 +415,13 @@ def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[t
     for case in cases:
         rest = {key: value for key, value in case.provenance.items() if key not in OWN}
         # There are many variables that no rule knows, and a fingerprint means nothing to a person.
-        for name, value in (fact for fact in flat(rest) if f" {OTHERS} " not in fact[0]):
-            by_name.setdefault(name, {}).setdefault(value, []).append(case)
+        for fact, value in (each for each in flat(rest) if f" {OTHERS} " not in each[0]):
+            by_name.setdefault(fact, {}).setdefault(value, []).append(case)
     same, different = [], []
-    for name in sorted(by_name, key=lambda name: (not name.startswith(FIRST), name)):
-        values = by_name[name]
+    for fact in sorted(by_name, key=lambda fact: (not fact.startswith(FIRST), fact)):
+        values = by_name[fact]
         if len(values) == 1 and len(cases) == len(next(iter(values.values()))):
-            same.append((name, next(iter(values))))
+            same.append((fact, next(iter(values))))
         else:
-            different += [(name, value, share_of(using, cases)) for value, using in values.items()]
+            different += [(fact, value, share_of(using, cases)) for value, using in values.items()]
     return tuple(same), tuple(different)

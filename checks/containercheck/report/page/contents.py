@@ -1,14 +1,17 @@
 """The HTML report: the results of a night, and the changes since earlier nights, as one static file.
 
 It needs no network and no script. Its parts are values: changes and trends, the cases (states, failures, matrix), the
-plots and tables of each application (over_axis, and kept_files for the files that a run keeps), the figures of the
-documents with ours (as_published), and provenance. ``drawing`` draws all plots, and the files in ``templates`` make the
-page, where jinja2 escapes every text that comes from a result. Its data lie in CSV files next to it (data).
+plots and tables of each application, the figures of the documents with ours (published), and provenance. ``plots``
+draws all plots, and the files in ``templates`` make the page, where jinja2 escapes every text that comes from a result.
+Its data lie in CSV files next to it: a row for each metric of the night's cases, and for each point of each series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +25,8 @@ from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
 from containercheck.report import table
-from containercheck.report.page import as_published, data, drawing, trends, wording
 from containercheck.report.page import cases as page_cases
+from containercheck.report.page import published, trends
 from containercheck.report.page.applications import applications
 from containercheck.results import selections
 from containercheck.results.cases import Case, write_file
@@ -33,6 +36,18 @@ from containercheck.results.formatting import count
 #: partition may be down), most letters of a reason in its line, and changes of a cause that are shown at once.
 MOST_PLOTS, MOST_CASES, FIRST_LINE, AT_ONCE = 100, 40, 180, 4
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+#: Columns of the CSV files.
+PLACE = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
+METRIC = (
+    *("metric", "unit", "better", "baseline_label", "baseline", "baseline_error", "baseline_spread"),
+    *("subject_label", "subject", "subject_error", "subject_spread", "overhead", "low", "high", "overhead_unit"),
+    *("accepted_low", "accepted_high", "expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed"),
+)
+METRICS = ("night", *PLACE, "result", "state", "completed", "reason", *METRIC, "scaling")
+POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
+SERIES = ("kind", *PLACE, "metric", "unit", *POINT)
+#: Characters with which formulas begin in a spreadsheet.
+FORMULA = ("=", "+", "-", "@")
 
 
 def write(
@@ -54,8 +69,8 @@ def write(
     """
     metrics, points = (path.with_name(f"{path.stem}-{kind}.csv") for kind in ("metrics", "series"))
     shown = html(nights, series, changes, problems, (metrics.name, points.name))
-    write_file(metrics, data.metrics(nights[-1]))
-    write_file(points, data.series(series))
+    write_file(metrics, metrics_csv(nights[-1]))
+    write_file(points, series_csv(series))
     # Last, because it links to the others.
     write_file(path, shown)
     return [path, metrics, points]
@@ -76,7 +91,7 @@ def html(
     cases = night.cases
     # Only nights are in a trend, and as its last point the session that is shown.
     followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
-    all_trends = trends.trends(series, changes, followed, MOST_PLOTS // 2)
+    all_trends = trends.trends(changes, series, followed, MOST_PLOTS // 2)
     drawn = [trend for trend in all_trends if trend.chart]
     shown = applications(followed, MOST_PLOTS - len(drawn))
     failures, skips = page_cases.failures(cases), table.by_reason(cases)
@@ -108,10 +123,10 @@ def html(
             remarks=[*table.notes(cases), *table.last_line(cases)],
             matrices=page_cases.matrices(cases, links),
             applications=shown,
-            published=as_published.table(nights),
+            published=published.table(cases),
             anchors={application.name: application.anchor for application in shown},
-            changed=[trend for trend in all_trends if trend.changes],
-            unchanged=trends.unchanged(all_trends, followed),
+            changed=all_trends,
+            breaks=[each for each in followed if each.changed],
             provenance=page_cases.provenance([case for case in cases if case.result != "skip"]),
             files=[(name, quote(name)) for name in files],
         )
@@ -143,16 +158,15 @@ def _environment(cases: Sequence[Case]) -> Environment:
         SKIP=page_cases.SKIP,
         MOST=MOST_CASES,
         AT_ONCE=AT_ONCE,
-        COLORS=drawing.COLORS,
         STYLE=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         page_cases=page_cases,
         trend_texts=trends,
         command=command,
         command_of=command_of,
         count=count,
-        name=partial(wording.name, where=True),
-        listed=wording.listed,
-        first_line=partial(wording.shortened, most=FIRST_LINE),
+        name=partial(page_cases.name, where=True),
+        listed=page_cases.listed,
+        first_line=partial(page_cases.shortened, most=FIRST_LINE),
         tally=selections.tally,
     )
     return environment
@@ -160,4 +174,59 @@ def _environment(cases: Sequence[Case]) -> Environment:
 
 def _clean(value: Any) -> Any:
     """Return a text without the characters that a page cannot hold; markup and other values stay as they are."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else wording.plain(value)
+    return value if isinstance(value, Markup) or not isinstance(value, str) else page_cases.plain(value)
+
+
+def metrics_csv(night: Night) -> str:
+    """Return the CSV of metrics: a row for each metric of each case, and one for a case without metrics.
+
+    Values are in the metric's unit, low and high (the ends of the overhead's interval) in the overhead's.
+    """
+    rows = []
+    for case in night.cases:
+        when = datetime.fromtimestamp(case.when, timezone.utc).isoformat(timespec="seconds") if case.when else ""
+        facts = {"night": night.name, **_place(case, *case.key[:3]), "result": case.result, "completed": when}
+        facts["state"] = page_cases.state(case).word
+        rows += [] if case.rows else [{**facts, "reason": case.reason}]
+        for row in case.rows:
+            # A row without a comparison has no rounds, and no unit of an overhead.
+            stored = row.to_json()
+            low, high = stored.get("accepted", (None, None))
+            rows.append({**stored, **facts, "accepted_low": low, "accepted_high": high})
+    return _csv(METRICS, rows)
+
+
+def _place(member: Case | Series, system: str, partition: str, environ: str) -> dict[str, Any]:
+    axes = page_cases.axes(member.axes)
+    return dict(zip(PLACE, (system, partition, environ, member.application, axes, member.variant, member.nodes)))
+
+
+def series_csv(all_series: Iterable[Series]) -> str:
+    """Return the CSV of series: a row for each point of each series, the earliest first."""
+    rows = []
+    for member in all_series:
+        place = _place(member, member.system, member.partition, member.environ)
+        facts = {"kind": member.kind, **place, "metric": member.metric, "unit": member.unit}
+        for points, is_earlier in ((member.earlier, True), (member.points, False)):
+            for point in points:
+                values = (point.night.name, point.value, point.error, point.confirmation, is_earlier)
+                rows.append({**facts, **dict(zip(POINT, (*values, point.night.changed)))})
+    return _csv(SERIES, rows)
+
+
+def _csv(headings: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, headings, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str):
+        return value
+    text = page_cases.plain(value)
+    # A text that looks like a formula is quoted: a spreadsheet would compute it, or run the command in it.
+    return f"'{text}" if text.lstrip()[:1] in FORMULA or text[:1] in ("\t", "\r") else text

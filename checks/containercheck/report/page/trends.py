@@ -5,27 +5,23 @@ A trend is the overhead of each variant above the bare value; both together show
 
 from __future__ import annotations
 
-import collections
 import statistics
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-from matplotlib.axes import Axes
 
 from containercheck.history.causes import ChangeCause
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
-from containercheck.report.page import drawing
-from containercheck.report.page.drawing import Chart, light
-from containercheck.report.page.wording import Table, axes, finite, plain, shortened, shown_count
+from containercheck.report.page import cases as page_cases
+from containercheck.report.page import plots
+from containercheck.report.page.cases import finite
+from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results.formatting import count, number
 
-#: Most nights in a plot, names of nights below it, and nights in the table of trends without a change.
-DRAWN, NAMED, LISTED = 60, 6, 5
-#: Most series of an application in that table; all are in the CSV.
-MOST_ROWS = 60
+#: Most nights in a plot.
+DRAWN = 60
 
 
 @dataclass(frozen=True)
@@ -39,24 +35,10 @@ class Trend:
     """
 
     anchor: str
-    application: str
     title: str
     series: tuple[Series, ...]
     changes: tuple[Change, ...]
     chart: Chart | None = None
-
-
-@dataclass(frozen=True)
-class Unchanged:
-    """The trends of an application in which nothing changed.
-
-    :ivar drawn: those with a plot.
-    :ivar table: all of them.
-    """
-
-    application: str
-    drawn: tuple[Trend, ...]
-    table: Table
 
 
 def group(series: Series) -> Hashable:
@@ -100,7 +82,7 @@ def moved(change: Change) -> str:
 
 def _label(series: Series) -> str:
     """Return the label of a series within its trend."""
-    return f"overhead of {series.variant}" if series.kind == OVERHEAD else "bare"
+    return f"overhead of {series.variant}" if series.kind == OVERHEAD else BARE
 
 
 def _where(series: Series) -> str:
@@ -109,28 +91,20 @@ def _where(series: Series) -> str:
     return f"{count(series.nodes, 'node')}, {partition}" + (f" {series.environ}" if series.environ != "builtin" else "")
 
 
-def trends(all_series: Iterable[Series], changes: Sequence[Change], nights: Sequence[Night], most: int) -> list[Trend]:
-    """Return all trends of two nights or more, those that changed first; the first ones are drawn.
+def trends(changes: Sequence[Change], all_series: Iterable[Series], nights: Sequence[Night], most: int) -> list[Trend]:
+    """Return the trends with a change; the first ones are drawn.
 
     :param most: most trends that are drawn.
     """
-    groups: dict[Any, list[Series]] = {}
+    members: dict[Hashable, list[Series]] = {}
     for series in all_series:
-        if len((*series.earlier, *series.points)) > 1:
-            groups.setdefault(group(series), []).append(series)
+        members.setdefault(group(series), []).append(series)
     changes_of: dict[Hashable, list[Change]] = {}
     for change in changes:
         changes_of.setdefault(group(change.series), []).append(change)
-    # The first metric of each case comes before the second ones.
-    counts: collections.Counter[Hashable] = collections.Counter()
-    order: dict[Hashable, int] = {}
-    for key in groups:
-        order[key] = counts[key[:-1]]
-        counts[key[:-1]] += 1
-    ordered = sorted(groups, key=lambda key: (key not in changes_of, order[key], key[3]))
     return [
-        _trend(f"trend-{place}", groups[key], changes_of.get(key, ()), nights[-DRAWN:] if place <= most else ())
-        for place, key in enumerate(ordered, 1)
+        _trend(f"trend-{place}", members[key], of_trend, nights[-DRAWN:] if place <= most else ())
+        for place, (key, of_trend) in enumerate(changes_of.items(), 1)
     ]
 
 
@@ -138,76 +112,35 @@ def _trend(anchor: str, members: Sequence[Series], changes: Sequence[Change], ni
     """Return the trend of series, which is drawn over the nights where there are any."""
     first = members[0]
     # All axes are named: a check may have got another one in one of the nights.
-    label = f"{first.application} {axes(first.axes)}".strip()
+    label = f"{first.application} {page_cases.axes(first.axes)}".strip()
     title = f"{label}, {_where(first)}: {first.metric}"
-    trend = Trend(anchor, first.application, title, tuple(members), tuple(changes))
+    trend = Trend(anchor, title, tuple(members), tuple(changes))
     return replace(trend, chart=_chart(trend, nights)) if nights else trend
-
-
-def unchanged(all_trends: Sequence[Trend], nights: Sequence[Night]) -> list[Unchanged]:
-    """Return the trends in which nothing changed, by application."""
-    groups: dict[str, list[Trend]] = {}
-    for trend in all_trends:
-        if not trend.changes:
-            groups.setdefault(trend.application, []).append(trend)
-    return [
-        Unchanged(application, tuple(trend for trend in group if trend.chart), _levels_of(application, group, nights))
-        for application, group in sorted(groups.items())
-    ]
-
-
-def _levels_of(application: str, trends: Sequence[Trend], nights: Sequence[Night]) -> Table:
-    """Return the median, spread and last values of each series of some trends."""
-    names = [night.name for night in nights[-LISTED:]]
-    pairs = [(trend, series) for trend in trends for series in trend.series]
-    rows = []
-    for trend, series in pairs[:MOST_ROWS]:
-        values = [point.value for point in series.points]
-        middle = f"{number(statistics.median(values), 3, _sign(series))} {series.unit}"
-        spread = number(statistics.stdev(values), 2) if len(values) > 1 else ""
-        points = _by_night(series)
-        cells = (_cell(points.get(name), series, 3) for name in names)
-        rows.append((trend.title, _label(series), str(len(values)), middle, spread, *cells))
-    caption = f"{application}: {shown_count(len(rows), len(pairs), 'trend')} without a change"
-    return Table(caption, ("metric", "series", "nights", "median", "spread", *names), tuple(rows), left=2)
 
 
 def _by_night(series: Series) -> dict[str, Point]:
     return {point.night.name: point for point in (*series.earlier, *series.points)}
 
 
-def _cell(point: Point | None, series: Series, digits: int = 4) -> str:
+def _cell(point: Point | None, series: Series) -> str:
     """Return the value of a night with twice its standard error; empty without one."""
     if point is None:
         return ""
+    sign = "+" if series.kind == OVERHEAD else ""
     half = "" if point.error is None else f" ± {number(2 * point.error, 2)}"
-    return f"{number(point.value, digits, _sign(series))}{half}"
-
-
-def _sign(series: Series) -> str:
-    return "+" if series.kind == OVERHEAD else ""
+    return f"{number(point.value, 4, sign)}{half}"
 
 
 def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     """Return the plot of a trend: the overheads of each unit, and the bare value below them."""
     names = [night.name for night in nights]
     # Overheads of several units have a panel each.
-    panels: dict[tuple[str, str], list[Series]] = {}
+    members: dict[tuple[str, str], list[Series]] = {}
     for series in sorted(trend.series, key=lambda series: series.kind == BARE):
-        panels.setdefault((series.kind, series.unit), []).append(series)
+        members.setdefault((series.kind, series.unit), []).append(series)
+    panels = [_panel(f"{kind}, {unit}", group, trend.changes, names) for (kind, unit), group in members.items()]
     breaks = _breaks(trend.series)
-    broken = [place for place, name in enumerate(names) if name in breaks]
-    figure = drawing.panels(len(panels))
-    for plot, members in zip(figure.axes, panels.values()):
-        _draw(plot, members, trend.changes, names)
-        for place in broken:
-            plot.axvline(place - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
-    # The last night is always named.
-    every = -(-len(names) // NAMED)
-    places = range((len(names) - 1) % every, len(names), every)
-    figure.axes[-1].set_xticks(places, labels=[shortened(plain(names[place]), 12) for place in places])
-    figure.axes[-1].set_xlim(-0.5, len(names) - 0.5)
-    drawing.finished(figure, [f"{kind}, {unit}" for kind, unit in panels])
+    figure = plots.over(panels, "night", names, [name for name in names if name in breaks])
     changes = [f"{moved(change)} since {change.first.night.name}" for change in trend.changes]
     text = f"Above the overhead of each variant, below the bare value, over {count(len(names), 'night')}; bars are two "
     text += "standard errors, thick lines the levels before and after a change, dotted lines intended breaks. "
@@ -216,43 +149,25 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     return Chart.of(f"{trend.title} over the nights", text, figure, headings, _rows(trend, names, breaks))
 
 
-def _draw(plot: Axes, members: Sequence[Series], changes: Sequence[Change], names: Sequence[str]) -> None:
-    """Draw series over nights, with the levels before and after a change.
+def _panel(unit: str, members: Sequence[Series], changes: Sequence[Change], names: Sequence[str]) -> Panel:
+    """Return the values of series, with the levels before and after a change.
 
     The axis has at least four times the height of the smallest change, so that noise does not look like one.
     """
-    looks = drawing.looks(series.variant or BARE for series in members)
-    for place, series in enumerate(members):
-        # Two curves, so that no line crosses a break.
-        for part in (series.earlier, series.points):
-            points = [point for point in part if point.night.name in names]
-            if points:
-                at = [names.index(point.night.name) + 0.06 * place for point in points]
-                errors = [2 * (finite(point.error) or 0.0) for point in points]
-                look = {**looks[series.variant or BARE], "elinewidth": 1.2, "label": plain(_label(series))}
-                plot.errorbar(at, [point.value for point in points], errors, **look)
-                rings = [(x, point.value) for x, point in zip(at, points) if point.confirmation]
-                if rings:
-                    drawing.mark(plot, *zip(*rings))
-        for change in changes:
-            if _identity(change.series) == _identity(series):
-                _draw_levels(plot, change, names)
-    low, high = plot.get_ylim()
-    span = max(map(_span, members))
-    if high - low < span:
-        plot.set_ylim((low + high - span) / 2, (low + high + span) / 2)
-
-
-def _draw_levels(plot: Axes, change: Change, names: Sequence[str]) -> None:
-    points = change.series.points
-    for part, level in ((points[: change.at], change.before), (points[change.at :], change.after)):
-        shown = [names.index(point.night.name) for point in part if point.night.name in names]
-        if shown:
-            plot.hlines(level, shown[0] - 0.3, shown[-1] + 0.3, color=light("bad"), linewidth=3, alpha=0.6)
-
-
-def _identity(series: Series) -> tuple[Hashable, ...]:
-    return (series.kind, series.variant, series.unit, group(series))
+    values = []
+    for series in members:
+        for night, point in _by_night(series).items():
+            if night in names:
+                half = 2 * (finite(point.error) or 0.0)
+                side = series.variant or BARE
+                values.append(PlotValue(side, night, point.value, point.value - half, point.value + half))
+    levels = []
+    for change in (change for change in changes if change.series in members):
+        points = change.series.points
+        for part, level in ((points[: change.at], change.before), (points[change.at :], change.after)):
+            shown = [point.night.name for point in part if point.night.name in names]
+            levels += [(shown[0], shown[-1], level)] if shown else []
+    return Panel(unit, values, levels, max(map(_span, members)))
 
 
 def _span(series: Series) -> float:
@@ -273,7 +188,7 @@ def _breaks(members: Iterable[Series]) -> dict[str, str]:
     return breaks
 
 
-def _rows(trend: Trend, names: Sequence[str], breaks: Mapping[str, str]) -> Iterable[tuple[str, ...]]:
+def _rows(trend: Trend, names: Sequence[str], breaks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of a trend: the values of each night that has one."""
     columns = [_by_night(series) for series in trend.series]
     for name in names:

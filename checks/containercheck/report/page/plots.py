@@ -1,0 +1,284 @@
+"""Draw plots with matplotlib as images of the page: values over an axis or over nights, and overheads.
+
+Sides have the colors of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with any kind of color
+vision tell apart; each also has a marker and a line style of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from containercheck.report.page.cases import VARIANTS, Table, finite, plain, shortened, variant_order
+from containercheck.results.formatting import number
+from containercheck.results.row import Row, is_finite
+
+#: Color, marker and line style of each side of a plot.
+LOOKS: tuple[tuple[str, str, Any], ...] = (
+    ("#1b1e21", "o", "-"),
+    ("#0072b2", "s", "--"),
+    ("#d55e00", "^", "-."),
+    ("#009e73", "D", ":"),
+    ("#cc79a7", "v", (0, (6, 1))),
+)
+#: Color of limits and changes, and of lines that only help to read.
+BAD, EDGE = "#a23b00", "#7d868e"
+#: Markers of published values, a series each.
+PUBLISHED = "osD^vP*"
+#: Label in the legend for the ends of accepted ranges, which come last.
+ACCEPTED = "accepted"
+#: Width of a plot in inches of 72 pixels; a phone shows it at three quarters of that.
+WIDTH = 7.5
+#: Most ticks of an axis, letters of all its names together, and letters of a label beside a row of intervals.
+MOST_TICKS, LETTERS, LONGEST = 12, 84, 34
+
+STYLE: Any = {
+    "svg.fonttype": "none",
+    # The same data give the same file.
+    "svg.hashsalt": "page",
+    # A dollar sign is text, and does not begin a formula.
+    "text.parse_math": False,
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+}
+styled = matplotlib.rc_context(STYLE)
+
+
+@dataclass(frozen=True)
+class PlotValue:
+    """A value of a side at a place on an axis.
+
+    :ivar side: bare, a variant, or another label.
+    :ivar at: number or name on the axis.
+    :ivar low, high: ends of its interval; None where there is none.
+    :ivar published: whether it is a published value, which is drawn hollow.
+    """
+
+    side: str
+    at: float | str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of a plot, with an axis of values of its own.
+
+    :ivar levels: horizontal lines from one place to another.
+    :ivar height: least height of its axis, so that noise does not look like a change; 0 for an axis from zero on.
+    """
+
+    unit: str
+    values: Sequence[PlotValue]
+    levels: Sequence[tuple[str, str, float]] = ()
+    height: float = 0.0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A plot of the page with a description in words, and its data as a table.
+
+    :ivar image: the SVG as a data URL, in which no identifier meets one of another plot.
+    """
+
+    title: str
+    description: str
+    image: str
+    table: Table
+
+    @classmethod
+    @styled
+    def of(
+        cls,
+        title: str,
+        description: str,
+        figure: Figure,
+        headings: Sequence[str] = (),
+        rows: Iterable[tuple[str, ...]] = (),
+    ) -> Chart:
+        """Make a plot of a figure that a function of this module returned.
+
+        :param title: no two plots of a page have the same one.
+        :param headings, rows: of the table of its data, where no other table has them.
+        """
+        file = io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+            figure.savefig(file, format="svg", metadata={"Date": None})
+        image = f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+        table = Table(f"Data of the plot: {title}", tuple(headings), tuple(rows))
+        return cls(title, description, image, table)
+
+
+def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return color, marker and line style of each side: a variant has the same ones in all plots."""
+    order = dict.fromkeys([*VARIANTS, *sides])
+    chosen = {side: LOOKS[place % len(LOOKS)] for place, side in enumerate(order)}
+    return {side: {"color": look[0], "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
+
+
+def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, Any]]:
+    """Return the look of each side; a published one has the color of its variant, and hollow marks."""
+    published = [side for side, values in sides.items() if values[0].published]
+    chosen = looks(side for side in sides if side not in published)
+    for place, side in enumerate(published):
+        color = chosen.get(side.rpartition(", ")[2], chosen["bare"])["color"]
+        marker = PUBLISHED[place % len(PUBLISHED)]
+        chosen[side] = {"color": color, "marker": marker, "markerfacecolor": "none", "markersize": 9}
+    return chosen
+
+
+def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
+    """Return the values of each side: variants first, in their order, and published ones last."""
+    order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
+    sides: dict[str, list[PlotValue]] = {}
+    for value in order:
+        sides.setdefault(value.side, []).append(value)
+    return sides
+
+
+@styled
+def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], breaks: Iterable[str] = ()) -> Figure:
+    """Draw the values of each side over an axis, with their intervals.
+
+    Over numbers, the axis is binary logarithmic, and lines connect the values of a side.
+
+    :param order: the places on the axis, all numbers or all names.
+    :param breaks: names before which a vertical line is drawn.
+    """
+    numeric = all(isinstance(place, (int, float)) for place in order)
+    at = {place: float(place) if numeric else float(position) for position, place in enumerate(order)}
+    figure = Figure((WIDTH, 1.2 + 2.5 * len(panels)), layout="constrained")
+    plots = list(np.ravel(figure.subplots(len(panels), sharex=True)))
+    for plot, panel in zip(plots, panels):
+        sides = by_side(panel.values)
+        chosen = _looks_of(sides)
+        for place, (side, values) in enumerate(sides.items()):
+            look = chosen[side] if numeric and not values[0].published else {**chosen[side], "linestyle": "none"}
+            values = sorted(values, key=lambda value: at[value.at])
+            # Shifted, so that equal values do not hide each other.
+            x = [at[value.at] * 1.02**place if numeric else at[value.at] + 0.06 * place for value in values]
+            y, errors = [value.value for value in values], _errors(values)
+            plot.errorbar(x, y, errors, **look, elinewidth=1.2, label=plain(side))
+        for first, last, level in panel.levels:
+            plot.hlines(level, at[first] - 0.3, at[last] + 0.3, color=BAD, linewidth=3, alpha=0.6)
+        for name in breaks:
+            plot.axvline(at[name] - 0.5, color=EDGE, linestyle=(0, (2, 2)))
+        _scale(plot, panel)
+    if numeric:
+        plots[-1].set_xscale("log", base=2)
+        plots[-1].minorticks_off()
+    # The last place is always named.
+    shown = list(reversed(order[:: -math.ceil(len(order) / MOST_TICKS)]))
+    labels = [short(place) if numeric else shortened(plain(str(place)), LETTERS // len(shown)) for place in shown]
+    plots[-1].set_xticks([at[place] for place in shown], labels=labels)
+    plots[-1].set_xlabel(plain(axis))
+    _add_legend(figure)
+    return figure
+
+
+def _errors(values: Sequence[PlotValue]) -> list[list[float]]:
+    """Return the lengths of the intervals below and above values; not a number where there is none."""
+    low = [math.nan if value.low is None else max(0.0, value.value - value.low) for value in values]
+    high = [math.nan if value.high is None else max(0.0, value.high - value.value) for value in values]
+    return [low, high]
+
+
+def _scale(plot: Any, panel: Panel) -> None:
+    plot.set_title(plain(panel.unit))
+    plot.yaxis.set_major_formatter(_tick)
+    low, high = plot.get_ylim()
+    if not panel.height:
+        plot.set_ylim(bottom=min(0.0, low))
+    elif high - low < panel.height:
+        plot.set_ylim((low + high - panel.height) / 2, (low + high + panel.height) / 2)
+
+
+def short(value: float | str) -> str:
+    """Return a number for a tick: powers of 1024 as letters; a name stays as it is.
+
+    >>> [short(value) for value in (8, 65536, 1 << 22, 96000, 1.5, "SSE2")]
+    ['8', '64Ki', '4Mi', '96000', '1.5', 'SSE2']
+    """
+    if isinstance(value, str):
+        return value
+    for letter, factor in (("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if value >= factor and value % factor == 0:
+            return f"{value / factor:g}{letter}"
+    return f"{value:.12g}"
+
+
+@styled
+def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
+    """Draw the overheads of rows as intervals, the first one on top, with lines at the ends of the accepted range.
+
+    The axis has all estimates and accepted ranges; an interval that is longer, or has no end, is cut at its edge. Of a
+    row without an interval only the point is drawn.
+
+    :param rows: label of its line, label of the side, and row.
+    """
+    lines = list(dict.fromkeys(line for line, _, _ in rows))
+    most = max(sum(other == line for other, _, _ in rows) for line in lines)
+    figure = Figure((WIDTH, 1.3 + len(lines) * max(0.28, 0.14 * (most + 1))), layout="constrained")
+    axes = figure.add_subplot()
+    axes.axvline(0, color=EDGE, linewidth=1)
+    inside = [0.0, *(row.overhead or 0.0 for _, _, row in rows), *(end for _, _, row in rows for end in limits(row))]
+    margin = 0.4 * ((max(inside) - min(inside)) or 1.0)
+    edges = (min(inside) - margin, max(inside) + margin)
+    axes.set_xlim(edges)
+    chosen, drawn = looks(side for _, side, _ in rows), dict.fromkeys(lines, 0)
+    for line, side, row in rows:
+        drawn[line] += 1
+        y = lines.index(line) - 0.5 + drawn[line] / (most + 1)
+        axes.plot([row.overhead or 0.0], [y], **{**chosen[side], "linestyle": "none", "label": plain(side)})
+        if limits(row):
+            half = 0.45 / (most + 1)
+            axes.vlines(limits(row), y - half, y + half, color=BAD, linewidth=2.5, label=ACCEPTED)
+        ends = (finite(row.low), finite(row.high))
+        if ends != (None, None):
+            left, right = (edge if end is None else end for end, edge in zip(ends, edges))
+            axes.hlines(y, left, right, color=chosen[side]["color"])
+    axes.set_yticks(range(len(lines)), labels=[shortened(plain(line), LONGEST) for line in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.xaxis.set_major_formatter(_tick)
+    axes.set_xlabel(f"overhead in {plain(unit)}; larger is worse")
+    _add_legend(figure)
+    return figure
+
+
+def limits(row: Row) -> list[float]:
+    """Return the finite ends of the accepted range of a row."""
+    return [end for end in row.accepted if is_finite(end)]
+
+
+def _add_legend(figure: Figure) -> None:
+    """Give the plots of a figure one legend for all, above them."""
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels()):
+            handles.setdefault(name, handle)
+    names = sorted(handles, key=lambda name: (name == ACCEPTED, variant_order(name)))
+    columns = max(1, LETTERS // (8 + max(map(len, names), default=0)))
+    figure.legend([handles[name] for name in names], names, loc="outside upper left", ncols=min(columns, len(names)))
+
+
+def _tick(value: float, _: object) -> str:
+    return number(value, 6)

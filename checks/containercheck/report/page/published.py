@@ -1,0 +1,232 @@
+"""The documents' figures in their order, each with our results: whether they agree, or why there are none.
+
+A statement compares a container with bare. It holds where every overhead agrees with it, and does not where one says
+the opposite. *As fast* is an overhead within its tolerance that is not accepted only because a reference expects it;
+*slower* and *faster* are intervals on that side of zero. The cases of a check that compares nothing have to pass.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from containercheck.job.project import CHECKS
+from containercheck.report.page import cases as page_cases
+from containercheck.report.page.cases import Table, finite
+from containercheck.results.cases import Case
+from containercheck.results.formatting import count, number
+from containercheck.results.row import PASS, Row
+
+#: The documents' figures; its comments explain the fields of :class:`Statement`.
+DATA = Path(__file__).with_suffix(".yaml")
+#: Words of a document on a container, or another side, against its baseline; and where it compares nothing.
+AS_FAST, SLOWER, FASTER, WORKS, NOTHING = "as fast", "slower", "faster", "works", "nothing"
+#: Largest overhead in percent that a reference may expect of a container that is as fast: a check's default tolerance.
+MOST = 5.0
+#: Outcomes.
+AGREES, DIFFERS, OPEN = "agrees", "differs", "not certain"
+NOT_RUN, NOT_REPEATED, PLOTTED = "not run", "not repeated", "see its plots"
+HEADINGS = ("figure", "shows", "check", "theirs", "ours", "outcome", "reason")
+#: Most characters of the reason of a skip.
+MOST_REASON = 120
+#: Key of the axes in a file of references, and end of the name of an expected overhead.
+INDEX, OVERHEAD = "$index", "_overhead"
+#: Beginnings of systems whose references are measurements of this project.
+MEASURED_HERE = ("generic:", "virtual-cluster:")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A figure or table of a document, with its statement; :data:`DATA` explains the fields."""
+
+    document: str
+    place: str
+    shows: str
+    check: str = ""
+    says: str = AS_FAST
+    variant: str = ""
+    nodes: int = 1
+    metrics: tuple[str, ...] = ()
+    subject: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
+    theirs: str = ""
+    note: str = ""
+    not_repeated: str = ""
+
+    def counts(self, case: Case) -> bool:
+        """Return whether a case of its check is one that it is about."""
+        # "Works" is about a container, unless the check is about something else.
+        is_any = self.says != WORKS or case.variant != "bare"
+        is_variant = self.variant == case.variant if self.variant else is_any
+        is_there = all(case.axes.get(axis, "").startswith(beginning) for axis, beginning in self.where.items())
+        return is_variant and is_there and case.nodes >= self.nodes and self.system in ("", case.key[0])
+
+
+@dataclass(frozen=True)
+class StatementOutcome:
+    """The results of a night on a statement.
+
+    :ivar word: whether they agree, one of the outcomes above.
+    :ivar ours: our overheads, in short.
+    :ivar reason: why they do not agree, or are missing.
+    """
+
+    word: str
+    ours: str = ""
+    reason: str = ""
+
+
+@functools.cache
+def statements() -> tuple[Statement, ...]:
+    """Return the figures of all documents, in their order."""
+    documents = yaml.safe_load(DATA.read_text(encoding="utf-8"))
+    return tuple(
+        Statement(document=document, **{**figure, "metrics": tuple(figure.get("metrics", ()))})
+        for document, figures in documents.items()
+        for figure in figures
+    )
+
+
+def table(cases: Sequence[Case]) -> Table:
+    """Return the table of all figures of the documents, with the results of cases."""
+    rows = []
+    for each in statements():
+        result = outcome(each, cases)
+        says = each.says if each.says not in (WORKS, NOTHING) and not each.not_repeated else ""
+        theirs = "; ".join(filter(None, [says, each.theirs]))
+        figure = f"{each.document}, {each.place}"
+        rows.append((figure, each.shows, each.check, theirs, result.ours, result.word, result.reason))
+    agreeing = sum(row[-2] == AGREES for row in rows)
+    return Table(f"Figures of the documents: {agreeing} of {len(rows)} agree", HEADINGS, tuple(rows), len(HEADINGS))
+
+
+def outcome(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
+    """Return whether the results of cases agree with a statement, our overheads, and why they do not."""
+    if statement.not_repeated:
+        return StatementOutcome(NOT_REPEATED, reason=statement.not_repeated)
+    of_check = [case for case in cases if case.application == statement.check]
+    chosen = [case for case in of_check if case.result != "skip" and statement.counts(case)]
+    if not chosen:
+        skipped = next((case.reason for case in of_check if case.result == "skip"), "")
+        return StatementOutcome(NOT_RUN, reason=skipped.partition("\n")[0][:MOST_REASON])
+    if statement.says == NOTHING:
+        return StatementOutcome(PLOTTED)
+    if statement.says == WORKS or not any(case.rows for case in chosen):
+        return _works(statement, chosen)
+    rows = [row for case in chosen for row in case.rows if _is_meant(statement, row)]
+    if not rows:
+        return StatementOutcome(NOT_RUN, reason="nothing compared")
+    return _compared(statement, rows)
+
+
+def _is_meant(statement: Statement, row: Row) -> bool:
+    is_metric = not statement.metrics or row.metric.startswith(statement.metrics)
+    return is_metric and finite(row.overhead) is not None and statement.subject in row.subject_label
+
+
+def _works(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
+    """Return whether cases passed that compare nothing."""
+    states = [page_cases.state(case) for case in cases]
+    failed, unmeasured = states.count(page_cases.FAIL), states.count(page_cases.UNMEASURED)
+    of_all = f"of {count(len(states), 'case')}"
+    if failed:
+        return StatementOutcome(DIFFERS, reason=f"{failed} {of_all} failed")
+    if unmeasured:
+        return StatementOutcome(OPEN, reason=f"{unmeasured} {of_all} ended before there was an answer")
+    passed = f"{count(len(states), 'case')} passed"
+    if statement.says == WORKS:
+        return StatementOutcome(AGREES, passed)
+    return StatementOutcome(OPEN, passed, "nothing compared")
+
+
+def _compared(statement: Statement, rows: Sequence[Row]) -> StatementOutcome:
+    """Return whether the overheads of rows agree."""
+    agree = [_agrees(statement.says, row) for row in rows]
+    word = DIFFERS if False in agree else OPEN if None in agree else AGREES
+    reason = f"{agree.count(True)} of {count(len(agree), 'overhead')} certain to be {statement.says}"
+    reason += f", the opposite: {agree.count(False)}" if False in agree else ""
+    by_unit: dict[str, list[float]] = {}
+    for row in rows:
+        by_unit.setdefault(row.overhead_unit, []).append(row.overhead or 0.0)
+    ours = "; ".join(_range(overheads, unit) for unit, overheads in by_unit.items())
+    return StatementOutcome(word, ours, "" if word == AGREES else "; ".join(filter(None, [reason, statement.note])))
+
+
+def _range(overheads: Sequence[float], unit: str) -> str:
+    """Return the smallest and the largest overhead."""
+    ends = dict.fromkeys(number(end, 2, "+") for end in (min(overheads), max(overheads)))
+    return f"{count(len(overheads), 'overhead')}: {' to '.join(ends)} {unit}"
+
+
+def _agrees(says: str, row: Row) -> bool | None:
+    """Return whether a row agrees with a word of a document; None where it may."""
+    low, high = finite(row.low), finite(row.high)
+    if says == AS_FAST:
+        return _is_as_fast(row, low, high)
+    if low is None or high is None:
+        return None
+    if says == FASTER:
+        low, high = -high, -low
+    return True if low > 0 else False if high < 0 else None
+
+
+def _is_as_fast(row: Row, low: float | None, high: float | None) -> bool | None:
+    """Return whether the container is as fast; None where it may be."""
+    most, accepted = row.accepted[1] or 0.0, row.verdict == PASS
+    if row.expected and (row.overhead_unit != "%" or most > MOST):
+        # An overhead that a reference expects is accepted, and is not a tolerance.
+        most = MOST if row.overhead_unit == "%" else 0.0
+        accepted = accepted and high is not None and high <= most
+    return True if accepted else False if low is not None and low > most else None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published value of a metric.
+
+    :ivar partition: machine, a partition of ``config/``.
+    :ivar axes: values of its axes, as texts, by name.
+    """
+
+    partition: str
+    variant: str
+    nodes: int
+    axes: Mapping[str, str]
+    metric: str
+    value: float
+
+    def is_of(self, axes: Mapping[str, str]) -> bool:
+        """Return whether it belongs to a case with these axes, as far as the references tell cases apart."""
+        return all(axes.get(name) == value for name, value in self.axes.items())
+
+
+@functools.cache
+def values(application: str) -> tuple[Published, ...]:
+    """Return the published values of an application's metrics: the absolute values of its references of documents."""
+    path = CHECKS / "references" / f"{application}.yaml"
+    tree = yaml.safe_load(path.read_text())[application] if path.is_file() else {INDEX: []}
+    index = [name.lstrip("$") for name in tree.pop(INDEX)]
+    return tuple(_values(tree, index, {}))
+
+
+def _values(tree: Mapping[Any, Any], index: Sequence[str], where: Mapping[str, Any]) -> Iterator[Published]:
+    """Yield the values below a branch of a file.
+
+    :param index: names of the keys of the levels below.
+    :param where: keys of the levels above, by name.
+    """
+    if index:
+        for key, branch in tree.items():
+            yield from _values(branch, index[1:], {**where, index[0]: key})
+        return
+    partition, variant, nodes = (where.get(name, "") for name in ("partition", "variant", "num_nodes"))
+    axes = {name: str(value) for name, value in where.items() if name not in ("partition", "variant", "num_nodes")}
+    for name, reference in tree.items():
+        if not name.endswith(OVERHEAD) and not partition.startswith(MEASURED_HERE):
+            yield Published(partition, variant, nodes, axes, name, float(reference[0]))
