@@ -92,15 +92,15 @@ COMMANDS: Mapping[str, Command] = {
         note="It changes nothing. If jobs wait in a queue, a job of seconds asks a node of each partition.",
     ),
     "site": Command(
-        "Writes a first site file from the scheduler, the nodes and the modules, for you to complete.",
-        ("--system", "--scheduler", "--no-jobs"),
+        "Writes a first site file from the tables of the scheduler, for you to complete.",
+        ("--system", "--scheduler"),
         (
             ("", "print it"),
             ("site.py --system volta", "write it for that system, or print the differences from an existing file"),
         ),
         {0: "it is printed or written", 1: "the existing file differs"},
         words="[FILE]",
-        note="It asks Slurm, PBS, Grid Engine or Flux, and a node of each partition by a job of seconds.",
+        note="It asks Slurm, PBS or Grid Engine. Container runtimes and MPI are those of this host.",
         facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "path of the site file"},
         rest="",
     ),

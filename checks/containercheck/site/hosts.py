@@ -21,6 +21,7 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
+from containercheck.job.inventory import inventory
 from containercheck.site import node_commands, schedulers, waiting
 from containercheck.site.sites import RELEASES, Site
 
@@ -206,22 +207,37 @@ class _Question:
 
 
 def main() -> None:
-    """Ask a node of each partition, for a command that is no session of ReFrame; write the answers into a file.
+    """Ask a node of each partition, for a command that is not a session of ReFrame; write the answers into a file.
 
-    The first argument is what is asked, in JSON. The others are ReFrame's, which reads its configuration by them.
+    The first argument is the path of that file, the second the options of the jobs, in JSON. The others are ReFrame's,
+    which reads its configuration by them.
     """
     from reframe.frontend import cli
 
-    wanted = json.loads(sys.argv.pop(1))
+    file, job_options = Path(sys.argv.pop(1)), json.loads(sys.argv.pop(1))
     try:
         cli.main()
     except SystemExit as end:
         if end.code:
             raise
     schedulers.leave_outer_job()
-    answers = ask_all(wanted["partitions"], wanted["job_options"], exclusive=True)
-    facts = {name: {"facts": answer.facts, "problem": str(answer.error or "")} for name, answer in answers.items()}
-    Path(wanted["file"]).write_text(json.dumps(facts))
+    partitions = {partition.fullname: partition for partition in runtime().system.partitions}
+    local = {name for name, partition in partitions.items() if partition.scheduler.registered_name == "local"}
+    # A job loads the module of a runtime, also on this machine.
+    here = {name for name in local if not any(each.modules for each in partitions[name].container_environs.values())}
+    others = [name for name in partitions if name not in here]
+    answers = {**dict.fromkeys(here, Answer(inventory() if here else {})), **ask_all(others, job_options, True)}
+    listed = [
+        {
+            "partition": name,
+            "is_here": name in local,
+            "facts": answers[name].facts,
+            "problem": str(answers[name].error or ""),
+            "platforms": [*partition.container_environs],
+        }
+        for name, partition in partitions.items()
+    ]
+    file.write_text(json.dumps(listed))
 
 
 if __name__ == "__main__":
