@@ -50,8 +50,8 @@ site_configuration = {
                         {"name": "memory", "options": ["--mem={size}"]},
                     ],
                     # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
-                    # Apptainer, Singularity, Podman, Podman-HPC, Charliecloud, Docker, Sarus, Shifter, or Pyxis or
-                    # ContainerEngine (CSCS's), which take the launcher srun. What a runtime needs on the nodes, such as
+                    # Apptainer, Singularity, Podman, Charliecloud, Docker, Sarus, Shifter, or Pyxis, which takes the
+                    # launcher srun. What a runtime needs on the nodes, such as
                     # CONTAINERS_CONF for a Podman that is to use runc, goes into its env_vars.
                     "container_platforms": [{"type": "Apptainer", "modules": []}],
                     # What ours read. Beside it, other test libraries may have their own; within it, a key that is not

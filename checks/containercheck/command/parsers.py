@@ -144,7 +144,7 @@ COMMANDS: Mapping[str, Command] = {
             ("OLD NEW --built-by-each", "each with its own build of the image"),
             ("old.sif new.sif -n GROMACS", "images of one application"),
             ("apptainer podman charliecloud", "runtimes of several kinds, each against bare"),
-            ("apptainer apptainer+unpacked apptainer+kernel", "ways to run an image: as a directory, by the kernel"),
+            ("apptainer apptainer+unpacked", "two ways to run an image: as a file, as a directory"),
         ),
         {0: "accepted", 1: "rejected", 2: "undecided, and so not accepted"},
         words="OLD NEW...",

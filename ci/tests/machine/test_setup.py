@@ -64,8 +64,7 @@ need_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can let this 
         # Nothing at all.
         (
             (),
-            "gcc g++ mpicc mpirun a container runtime "
-            "(apptainer singularity sarus shifter docker podman podman-hpc ch-run)",
+            "gcc g++ mpicc mpirun a container runtime (apptainer singularity sarus shifter docker podman ch-run)",
         ),
         # Sarus, Shifter and Docker need no Apptainer, and none of what that builds images with.
         (("gcc", "g++", "mpicc", "mpirun", "sarus"), ""),

@@ -171,9 +171,11 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
 
 
 def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
-    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/our runtime/apptainer")
+    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"), command="/opt/our runtime/apptainer")
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher(), container=container))
-    words = "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=kernel --image=image.sif subject"
+    words = (
+        "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=unpacked --image=image.sif subject"
+    )
     assert found.needs.prepare == (f"{OWN} runtime {words}",)
     # The path of the runtime is one word.
     assert found.script == f"{ENTER.replace('apptainer', chr(39) + '/opt/our runtime/apptainer' + chr(39))} cat"

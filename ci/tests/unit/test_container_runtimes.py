@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, write_program
@@ -19,8 +18,6 @@ from containercheck.job.container_runtimes import (
     HAND_ON_SCRIPT,
     OCI,
     RUNTIMES,
-    SCRIPT,
-    SIF,
     TREE,
     Runtime,
     Storage,
@@ -30,7 +27,7 @@ from containercheck.job.container_runtimes import (
 from reframe.core.containers import ContainerPlatform
 
 #: Runtimes that ReFrame has no commands for.
-OURS_ONLY = ("Podman", "Podman-HPC", "Charliecloud", "Pyxis", "ContainerEngine")
+OURS_ONLY = ("Podman", "Charliecloud", "Pyxis")
 HELP = "command/parsers.py"
 TABLE = "job/container_runtimes.py"
 PACKAGE = REPOSITORY / "checks" / "containercheck"
@@ -75,17 +72,13 @@ def test_no_other_file_names_a_runtime():
 def test_the_table_is_whole():
     assert doctest.testmod(container_runtimes).failed == 0
     assert len({runtime.name for runtime in RUNTIMES}) == len(RUNTIMES)
-    # Where the container is an option, the command is the launcher's.
-    commands = [runtime.command for runtime in RUNTIMES if not runtime.alone]
-    assert len({*commands, *(runtime.command for runtime in RUNTIMES if runtime.alone)}) == len(commands) + 1
+    assert len({runtime.command for runtime in RUNTIMES}) == len(RUNTIMES)
     # What site files call them is ReFrame's, where ReFrame has them.
     for runtime in RUNTIMES:
         assert by_name(runtime.name) is runtime
         if runtime.name not in OURS_ONLY:
             assert ContainerPlatform.create(runtime.name).name == runtime.name
-        assert runtime.alone or by_command(f"/opt/bin/{runtime.command}") is runtime
-        words = (*runtime.before, *runtime.launch)
-        assert bool(runtime.script) == any(runtime.script_name in word for word in words)
+        assert by_command(f"/opt/bin/{runtime.command}") is runtime
         assert "{source}" in runtime.bind and "{target}" in runtime.bind
         assert (runtime.form == OCI) == (runtime.storage is not None)
         # Where something else starts the container, it is known by what it was given.
@@ -102,34 +95,6 @@ def test_the_documentation_says_of_each_runtime_what_works():
     named = {name.strip("` ") for row in rows[2:] for name in row[0].split(",")}
     ways = {runtime.in_way(way.name).title for runtime in RUNTIMES for way in runtime.ways}
     assert named == {runtime.name for runtime in RUNTIMES} | {way for way in ways if not way.startswith("singularity")}
-
-
-def container_engine(directory, *words):
-    """Run the script that makes an environment file; return what it prints, and its error."""
-    (directory / SCRIPT).write_text(by_name("ContainerEngine").script)
-    command = ["sh", SCRIPT, *words]
-    done = subprocess.run(command, cwd=directory, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
-    assert (done.returncode != 0) == bool(done.stderr)
-    return Path(done.stdout.strip()), done.stderr
-
-
-def test_an_environment_file_has_image_mounts_and_working_directory(tmp_path):
-    tomllib = pytest.importorskip("tomllib", reason="reads the file with the tomllib of Python 3.11")
-    words = ('/my "stage/image.sqsh', "/rfm_workdir", "/my stage:/rfm_workdir", "/a=b:/c")
-    path, _ = container_engine(tmp_path, *words)
-    assert path.parent == tmp_path and tomllib.loads(path.read_text()) == {
-        "image": '/my "stage/image.sqsh',
-        "workdir": "/rfm_workdir",
-        "mounts": ["/my stage:/rfm_workdir", "/a=b:/c"],
-    }
-    # Ranks and rounds have the same one, and another container another.
-    assert container_engine(tmp_path, *words)[0] == path != container_engine(tmp_path, *words[:3])[0]
-    assert len([*tmp_path.iterdir()]) == 3
-    # What no file can have starts nothing on the host: an empty option would be no option of srun.
-    for word in ("--container-writable", "/no-target"):
-        path, error = container_engine(tmp_path, "/image.sqsh", "/rfm_workdir", "/a:/b", word)
-        assert path.name == "environment-missing.toml" and not path.exists()
-        assert error.startswith("error: ") and word in error and len(error.splitlines()) == 1
 
 
 def hand_on(place, *words, **variables):
@@ -185,12 +150,9 @@ def test_a_way_to_run_images_is_part_of_a_runtime():
     assert container_runtimes.chosen("apptainer") == container_runtimes.chosen("/opt/bin/apptainer") == RUNTIMES[0]
     unpacked = container_runtimes.chosen("/opt/bin/apptainer+unpacked")
     assert (unpacked.form, unpacked.builds, unpacked.title) == (TREE, False, "apptainer+unpacked")
-    kernel = container_runtimes.chosen("apptainer+kernel")
-    assert (kernel.form, kernel.builds, kernel.title) == (SIF, True, "apptainer+kernel")
-    assert len({RUNTIMES[0], unpacked, kernel, container_runtimes.chosen("apptainer+fuse")}) == 4
     # Nothing else has any: another runtime's command may have the sign in its name.
     assert container_runtimes.chosen("ch-run+unpacked") is container_runtimes.UNKNOWN
-    with pytest.raises(ValueError, match="apptainer has no way flat .* write one of unpacked, fuse, kernel"):
+    with pytest.raises(ValueError, match="apptainer has no way flat .* write one of unpacked"):
         container_runtimes.chosen("apptainer+flat")
 
 
