@@ -35,7 +35,6 @@ PROGRAMS = {
     "easybuild": "build.easybuild_install",
     "download": "build.downloads",
     "machine": "build.machine",
-    "clean": "build.cleaning",
 }
 #: What stands before the program where the site trusts others with its caches.
 OWNERS = "--cache-owners="

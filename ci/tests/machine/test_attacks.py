@@ -130,21 +130,6 @@ def test_whoever_holds_a_lock_for_ever_is_named_and_not_waited_for_without_end(a
         assert told in done.stderr
 
 
-def test_a_lock_that_is_removed_while_it_is_waited_for_is_none(alice, bob, everybodys):
-    """What cleans up /var/tmp does that: whoever comes later locks another file of that name."""
-    with running(BOB, bob, *hold_words(bob, everybodys)) as holder:
-        waiter = hold(ALICE, alice, everybodys, start=start_as)
-        assert waiter.stdout.readline().startswith("waiting")
-        everybodys.unlink()
-        with running(BOB, bob, *hold_words(bob, everybodys)) as later:
-            holder.stdin.close()
-            assert waiter.stdout.readline() == f"waiting (process {later.pid} of user {BOB})\n"
-            later.stdin.close()
-        assert waiter.stdout.readline().startswith("waited")
-        assert waiter.stdout.readline() == "held\n"
-        waiter.communicate("", timeout=60)
-
-
 #: Has flock fail as for NFS (an exclusive lock needs a file that is open for writing), or for Lustre without locks.
 WITHOUT_LOCKS = """
 import errno, fcntl, os

@@ -35,7 +35,7 @@ from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
 AnyPath = Union[str, Path]
-#: File in a directory that is a cache and nothing else: :mod:`cleaning` removes what is old there.
+#: File in a directory that is a cache and nothing else, which may be removed.
 MARK = ".containercheck-cache"
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
@@ -216,7 +216,7 @@ class Entry:
         for cache in caches:
             self._use(cache)
             if self.is_intact():
-                # The time of the last use, by which :mod:`cleaning` finds entries that were not used for long.
+                # The time of the last use: ci/docs/sites.md has the command that removes old entries.
                 with contextlib.suppress(OSError):
                     os.utime(str(self.record))
                 return self.path
