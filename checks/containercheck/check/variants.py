@@ -163,7 +163,6 @@ class VariantSides(RegressionTestPlugin):
             return launchers.family_launcher(self.mpi_family, self.job, self.site, layout, options)
         if image_brings_mpi:
             options = [*options, *self.site.image_launcher_options, *software.image_launcher_options]
-            return launchers.partition_launcher(self.job, self.site, layout, options, self.site.image_launcher)
         return launchers.partition_launcher(self.job, self.site, layout, options)
 
     def _container(self, program: Program, runtime: Runtime | None) -> Container:

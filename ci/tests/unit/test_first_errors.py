@@ -192,5 +192,5 @@ def test_a_file_that_a_mirror_lacks_is_no_lack_of_a_network(tmp_path):
 
 def test_no_space_in_the_cache(tmp_path):
     said = Log(tmp_path, "write: No space left on device\n")._failure()
-    advice = "free some, or set image_cache in the site's extras"
+    advice = "free some, or set caches in the site's extras"
     assert said == f"no space left while building debian in {tmp_path}: {advice}"

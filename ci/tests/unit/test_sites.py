@@ -121,7 +121,7 @@ def test_a_partition_has_its_longest_job_and_its_hardware_threads(partition):
             "the input of GROMACS is named in inputs and in software: leave one out",
         ),
         ({"software": {"GROMACS": {"spack": "a", "easybuild": "b"}}}, "GROMACS: spack or easybuild, not both"),
-        ({"image_launcher": "sruun"}, "image_launcher: no such launcher: 'sruun'"),
+        ({"venv_cache": "/shared"}, "unknown 'venv_cache': did you mean 'caches'?"),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
         ({"software": {"PACE3D": {"patterns": {"LUPS": r"^rate \S+"}}}}, "LUPS has 0 groups, and needs one, for the v"),
         ({"software": {"PACE3D": {"patterns": {"LUPS": "^rate ("}}}}, "patterns: LUPS is not a regular expression: "),
@@ -168,9 +168,9 @@ def test_software_of_the_sites_own_is_a_value_for_each_check(partition):
 def test_caches_are_the_sites_or_below_the_users_own(partition, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("SCRATCH", "/scratch/me")
-    found = Site.of(partition(extras={"image_cache": "$SCRATCH/images"}))
-    assert str(found.cache("image_cache")) == "/scratch/me/images"
-    assert found.cache("venv_cache") == tmp_path / "containercheck" / "venvs"
+    found = Site.of(partition(extras={"caches": "$SCRATCH/ours"}))
+    assert str(found.cache("image_cache")) == "/scratch/me/ours/images"
+    assert Site.of(partition()).cache("venv_cache") == tmp_path / "containercheck" / "venvs"
 
 
 def test_nodes_without_a_partition_of_that_size_are_not_generated(monkeypatch):
