@@ -9,7 +9,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.application import axes
-from containercheck.check.phases import Prepared
+from containercheck.check.build import Prepared
 from containercheck.job import container_runtimes, contract, mpi
 from containercheck.job.container_runtimes import Runtime
 from containercheck.sides import launchers

@@ -22,7 +22,7 @@ from reframe.core.schedulers import Job
 from reframe.utility import osext
 
 from containercheck.job.inventory import inventory
-from containercheck.site import node_commands, schedulers, waiting
+from containercheck.site import jobs, node_commands
 from containercheck.site.sites import RELEASES, Site
 
 Version = tuple[int, int]
@@ -125,9 +125,9 @@ def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bo
     # The nodes see the stage directory too.
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as place, contextlib.ExitStack() as jobs:
+    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as place, contextlib.ExitStack() as entered:
         asked = [
-            jobs.enter_context(_Question(name, Path(place, str(number)), job_options, exclusive))
+            entered.enter_context(_Question(name, Path(place, str(number)), job_options, exclusive))
             for number, name in enumerate(names)
         ]
         return dict(zip(names, [question.answer() for question in asked]))
@@ -147,11 +147,11 @@ class _Question:
         # Grid Engine reads a relative directory as one below the user's home.
         facts = {"name": "ask", "workdir": str(place), "sched_access": partition.access, "sched_options": job_options}
         self._job = job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
-        job.num_tasks, job.options = 1, schedulers.access_of(job)
+        job.num_tasks, job.options = 1, jobs.access_of(job)
         job.exclusive_access = exclusive and site.exclusive
         job.max_pending_time = site.max_pending_time or PATIENCE
         job.time_limit = PROMPT
-        self._watch, self._place, self._error = waiting.Watch(job), place, UnknownError("its job was not submitted")
+        self._watch, self._place, self._error = jobs.Watch(job), place, UnknownError("its job was not submitted")
         # The site's container runtime may come with a module.
         of_runtime = partition.container_environs.get(partition.container_runtime)
         command = f"{node_commands.in_job(site, 'inventory')} >{_FACTS}"
@@ -172,11 +172,11 @@ class _Question:
             if job.exception:
                 raise job.exception
             stderr = self._place / job.stderr
-            if not waiting.appears(stderr.exists):
-                raise UnseenError(waiting.unseen(self._place.parents[1]))
+            if not jobs.appears(stderr.exists):
+                raise UnseenError(jobs.unseen(self._place.parents[1]))
             facts = self._place / _FACTS
             if not facts.exists() or not facts.stat().st_size:
-                raise UnknownError(f"its job failed: {waiting.last_line(stderr)}")
+                raise UnknownError(f"its job failed: {jobs.last_line(stderr)}")
             return Answer(json.loads(facts.read_text()))
         return Answer(error=self._error)
 
@@ -220,7 +220,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code:
             raise
-    schedulers.leave_outer_job()
+    jobs.leave_outer_job()
     partitions = {partition.fullname: partition for partition in runtime().system.partitions}
     local = {name for name, partition in partitions.items() if partition.scheduler.registered_name == "local"}
     # A job loads the module of a runtime, also on this machine.

@@ -16,7 +16,7 @@ from containercheck.job.build import cache
 from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
-from containercheck.site import hosts, waiting
+from containercheck.site import hosts, jobs
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Unavailable, Wanted
@@ -112,7 +112,7 @@ def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
 
 
 def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
-    unseen = hosts.Answer(error=hosts.UnseenError(waiting.unseen(tmp_path)))
+    unseen = hosts.Answer(error=hosts.UnseenError(jobs.unseen(tmp_path)))
     monkeypatch.setattr(hosts, "ask", lambda partition: unseen)
     away = Site("volta:compute", False, "x86_64", 4, 0)
     wanted = Wanted(
@@ -128,11 +128,11 @@ def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
 
 
 def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):
-    monkeypatch.setattr(waiting, "_POLL", 0.01)
-    monkeypatch.setattr(waiting, "LATE", 0.05)
-    assert not waiting.appears((tmp_path / "out").exists)
+    monkeypatch.setattr(jobs, "_POLL", 0.01)
+    monkeypatch.setattr(jobs, "LATE", 0.05)
+    assert not jobs.appears((tmp_path / "out").exists)
     (tmp_path / "out").write_text("")
-    assert waiting.appears((tmp_path / "out").exists)
+    assert jobs.appears((tmp_path / "out").exists)
 
 
 # Python, runtime, MPI, space, network

@@ -18,7 +18,7 @@ from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
-from containercheck.site import waiting
+from containercheck.site import jobs
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from reframe.core.exceptions import ReframeError
@@ -121,11 +121,11 @@ class BuildOfPbs(SimpleNamespace):
 def test_the_status_of_a_build_is_waited_for_and_not_for_ever(tmp_path, monkeypatch):
     (tmp_path / "rfm_build.err").write_text("")
     sleep = time.sleep
-    monkeypatch.setattr(waiting.time, "sleep", lambda _: (tmp_path / contract.BUILD_STATUS).write_text("0\n"))
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: (tmp_path / contract.BUILD_STATUS).write_text("0\n"))
     build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
     (tmp_path / contract.BUILD_STATUS).unlink()
-    monkeypatch.setattr(waiting.time, "sleep", sleep)
-    monkeypatch.setattr(waiting, "LATE", 0.0)
+    monkeypatch.setattr(jobs.time, "sleep", sleep)
+    monkeypatch.setattr(jobs, "LATE", 0.0)
     with pytest.raises(ReframeError, match="the build was ended before it was done"):
         build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
 
