@@ -185,7 +185,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.layout.require_here(self.site)
         self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout)]
         allowed = self._allowed()
-        watch = jobs.Watch(self.job)
         # A job on this machine may wait for its turn before it begins.
         turn = jobs.TURN if self.site.is_here else 0.0
         self.time_limit = self.time_limit or allowed.at_most + turn
@@ -197,7 +196,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             program=provision.program or self.executable,
             program_in_image=program_in_image + self.program_suffix,
             allowance=allowed,
-            watch=watch,
             runtime_needs=needs,
             provision=provision,
         )
@@ -376,7 +374,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def outlast_scheduler(self) -> None:
         """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
         stagedir = Path(self.stagedir)
-        state = self.prepared.watch.outlast(lambda: self.is_dry_run() or Record.read(stagedir).complete)
+        state = jobs.outlast(self.job, lambda: self.is_dry_run() or Record.read(stagedir).complete)
         self.finished = Finished(state, Record.read(stagedir))
 
     @sanity_function
@@ -418,7 +416,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _end_of_job(self) -> str:
         """Return why the job ended early."""
         stderr = Path(self.stagedir, self.stderr.evaluate())
-        return self.prepared.watch.end(self.finished.state, stderr, self.max_pending_time)
+        return jobs.end_of_job(self.job, self.finished.state, stderr, self.max_pending_time)
 
     def _take_results(self, record: Record) -> None:
         """Take the values that the report keeps from the record."""

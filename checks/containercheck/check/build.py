@@ -21,7 +21,6 @@ from containercheck.results.row import Record
 from containercheck.sides.sides import Needs
 from containercheck.site import jobs, node_commands
 from containercheck.site.extras import Software
-from containercheck.site.jobs import Watch
 from containercheck.site.layout import Layout
 from containercheck.site.node_commands import CacheCommand
 from containercheck.site.sites import Site
@@ -39,7 +38,6 @@ class Prepared:
     :ivar program: the bare program's command in the job.
     :ivar program_in_image: the program in the image.
     :ivar allowance: time and node-hours of the job.
-    :ivar watch: watch over the job until its end.
     :ivar runtime_needs: modules and variables of the container runtime.
     :ivar provision: software, image and published input, and the commands that make them available.
     """
@@ -48,7 +46,6 @@ class Prepared:
     program: str
     program_in_image: str
     allowance: Allowance
-    watch: Watch
     runtime_needs: Needs
     provision: Provision
 

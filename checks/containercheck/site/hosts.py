@@ -151,7 +151,7 @@ class _Question:
         job.exclusive_access = exclusive and site.exclusive
         job.max_pending_time = site.max_pending_time or PATIENCE
         job.time_limit = PROMPT
-        self._watch, self._place, self._error = jobs.Watch(job), place, UnknownError("its job was not submitted")
+        self._place, self._error = place, UnknownError("its job was not submitted")
         # The site's container runtime may come with a module.
         of_runtime = partition.container_environs.get(partition.container_runtime)
         command = f"{node_commands.in_job(site, 'inventory')} >{_FACTS}"
@@ -167,8 +167,6 @@ class _Question:
             return Answer(error=self._error)
         with self._explained():
             job.wait()
-            if self._watch.why:
-                raise GivenUpError(f"its job, {job.jobid}, was given up: {self._watch.why}")
             if job.exception:
                 raise job.exception
             stderr = self._place / job.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import subprocess
@@ -10,10 +9,7 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from reframe.core.exceptions import ReframeError
-from reframe.core.logging import getlogger
 from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.core.systems import SystemPartition
@@ -35,8 +31,8 @@ TURN = 6 * 3600.0
 PATIENCE = 300.0
 #: Longest delay with which files of a job appear on this machine, in seconds: network file systems cache directories.
 LATE = 30.0
-#: Seconds between two queries of Slurm's controller: while ReFrame polls a job, and after ReFrame lost it.
-_POLLED, _LOST = 15.0, 2.0
+#: Seconds between two queries of Slurm's controller, after ReFrame lost a job.
+_LOST = 2.0
 #: Seconds between two looks at files, or queries of the scheduler.
 _POLL = 1.0
 #: Slurm's states of a job that runs, or waits to run.
@@ -254,66 +250,6 @@ def appears(finished: Callable[[], bool]) -> bool:
             return False
         time.sleep(_POLL)
     return True
-
-
-class Watch:
-    """A watch over a job: it reports a job of Slurm as ended if Slurm will not end it by itself.
-
-    It takes the place of the job's scheduler, and has its methods. A job that is given up is cancelled, and the results
-    of its finished runs count.
-
-    :param job: a job that is not yet submitted.
-    :ivar why: reason for which the job was given up; empty if it was not.
-    """
-
-    def __init__(self, job: Job) -> None:
-        """Replace the job's scheduler."""
-        self._scheduler, self._job, self.why = job.scheduler, job, ""
-        self._asked = self._since = 0.0
-        self._state: str | None = ""
-        reframe_internals.replace_scheduler(job, self)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the scheduler's attribute of this name."""
-        if name == "_scheduler":
-            raise AttributeError(name)
-        return getattr(self._scheduler, name)
-
-    def finished(self, job: Job) -> bool:
-        """Return whether the job has ended, or was given up."""
-        if self.why or self._scheduler.finished(job):
-            return True
-        if not is_slurm(job) or time.monotonic() - self._asked < _POLLED:
-            return False
-        self._asked = time.monotonic()
-        self.why = self._stuck(job)
-        if self.why:
-            getlogger().warning(f"job {job.jobid} is given up: {self.why}")
-            with contextlib.suppress(ReframeError, OSError):
-                self._scheduler.cancel(job)
-        return bool(self.why)
-
-    def wait(self, job: Job) -> None:
-        """Wait until the job has ended, or was given up."""
-        while not self.finished(job):
-            self._scheduler.poll(job)
-            time.sleep(_POLL)
-
-    def outlast(self, finished: Callable[[], bool]) -> str | None:
-        """Wait until the job has really ended: see :func:`outlast`."""
-        return None if self.why else outlast(self._job, finished)
-
-    def end(self, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
-        """Return why the job ended early: see :func:`end_of_job`."""
-        return self.why or end_of_job(self._job, state, stderr, max_pending_time)
-
-    def _stuck(self, job: Job) -> str:
-        """Return why Slurm will not end the job by itself: a state that is not of a living job lasts."""
-        state = state_of(job.jobid)
-        if state != self._state or state in {*_ALIVE, ""}:
-            self._state, self._since = state, time.monotonic()
-        lasts = time.monotonic() - self._since > PATIENCE
-        return f"Slurm has reported {state or 'no such job'} for {PATIENCE:g} s" if lasts else ""
 
 
 def state_of(jobid: str) -> str | None:

@@ -43,9 +43,3 @@ def test_a_host_that_does_not_see_the_stage_directory_is_told(stage, monkeypatch
     monkeypatch.setattr(jobs, "appears", lambda finished: False)
     error = stage().error
     assert isinstance(error, hosts.UnseenError) and "set the stage directory to one that they share" in str(error)
-
-
-def test_a_job_that_is_given_up_is_the_reason(stage, monkeypatch):
-    monkeypatch.setattr(jobs.Watch, "finished", lambda watch, job: setattr(watch, "why", "planted") or True)
-    error = stage().error
-    assert isinstance(error, hosts.GivenUpError) and str(error).endswith("was given up: planted")
