@@ -404,6 +404,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             end = f"the job ended before all rounds were done {runs}: {self._end_of_job()}"
             raise NotMeasured("\n".join([texts.first([end, *problems], 4), *explained]))
         if problems:
+            lost = jobs.lost_node(self.job)
+            problems = [f"the job lost a node: {lost}", *problems] if lost else problems
             raise SanityError("\n".join([texts.first(problems, 4), *explained]))
         return True
 

@@ -218,9 +218,9 @@ def out_of_service(job: Job, nodes: int) -> str:
     )
 
 
-def _list_nodes() -> list[list[str]]:
+def _list_nodes(*options: str) -> list[list[str]]:
     """Return partition, its state, name, state and reason of each node that sinfo lists; none where it fails."""
-    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E"]
+    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
     try:
         output = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -252,14 +252,14 @@ def appears(finished: Callable[[], bool]) -> bool:
     return True
 
 
-def state_of(jobid: str) -> str | None:
-    """Return the state of a job in Slurm, such as ``NODE_FAIL``: None if Slurm no longer knows it, empty if silent."""
+def _shown(jobid: str, name: str = "JobState") -> str | None:
+    """Return a value that scontrol shows for a job: None if Slurm no longer knows the job, empty without an answer."""
     command = ["scontrol", "show", "job", "-o", jobid]
     try:
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT)
     except subprocess.TimeoutExpired:
         return ""
-    if match := re.search(r"\bJobState=(\S+)", result.stdout):
+    if match := re.search(rf"\b{name}=(\S+)", result.stdout):
         return match[1]
     return None if "Invalid job id" in result.stderr else ""
 
@@ -284,7 +284,7 @@ def _settle(job: Job, finished: Callable[[], bool]) -> str | None:
     """Wait until a job of Slurm has really ended; return its last state: see :func:`outlast`."""
     end, state = time.monotonic() + PATIENCE, None
     while not finished() and time.monotonic() < end:
-        answer = state_of(job.jobid)
+        answer = _shown(job.jobid)
         if answer not in {*_ALIVE, *_STUCK, ""}:
             return answer
         state = answer or None
@@ -292,6 +292,23 @@ def _settle(job: Job, finished: Callable[[], bool]) -> str | None:
             end = time.monotonic() + PATIENCE
         time.sleep(_LOST)
     return state
+
+
+def lost_node(job: Job) -> str:
+    """Return Slurm's statement that a job lost one of its nodes, which spoils its last runs; empty without one.
+
+    A job whose runs fail quickly ends before Slurm declares the node down. Its state need not be ``NODE_FAIL`` then; it
+    stays ``COMPLETING`` until the node is down.
+    """
+    if not is_slurm(job):
+        return ""
+    end = time.monotonic() + PATIENCE
+    if _settle(job, lambda: time.monotonic() > end) == "NODE_FAIL":
+        return "Slurm says NODE_FAIL"
+    nodes = _shown(job.jobid, "NodeList")
+    rows = _list_nodes(f"--nodes={nodes}") if nodes else []
+    down = [f"{name} down ({reason})" for _, _, name, state, reason in rows if state.rstrip("*$") == "down"]
+    return f"Slurm says {', '.join(dict.fromkeys(down))}" if down else ""
 
 
 def met_limit(state: str | None) -> bool:

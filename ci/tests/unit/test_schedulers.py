@@ -14,6 +14,7 @@ from containercheck.session.reframe_process import Workplace
 from containercheck.site import jobs
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
+from slurm_programs import sinfo  # noqa: F401
 
 SITE = Site("cluster:compute", False, "x86_64", cores=8, gpus=0)
 
@@ -128,19 +129,6 @@ def test_a_session_inside_a_job_says_so(monkeypatch, capsys):
 # Nodes out of service
 
 
-@pytest.fixture
-def sinfo(tmp_path, monkeypatch):
-    """Have sinfo print a text, and nothing for other options than ours."""
-
-    def prepare(text):
-        (tmp_path / "told").write_text(text)
-        options = "--all --noheader --Node --format=%P|%a|%N|%T|%E"
-        write_program(tmp_path / "sinfo", f'[ "$*" != "{options}" ] || cat {tmp_path}/told')
-        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-
-    return prepare
-
-
 SINFO = """\
 compute*|up|node1|mixed|none
 compute*|up|node2|down*|Not responding
@@ -195,3 +183,48 @@ def test_without_an_answer_of_sinfo_nothing_is_said_of_nodes(sinfo, tmp_path, mo
     assert jobs.out_of_service(job(), 1) == ""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert jobs.out_of_service(job("slurm"), 1) == ""
+
+
+# A lost node
+
+
+@pytest.fixture
+def says(tmp_path, monkeypatch):
+    """Have scontrol print these states of a job on two nodes, one after the other, and then the last."""
+
+    def prepare(*states):
+        lines = "\n".join(f"JobId=7 JobState={state} Reason=None NodeList=node[1-2]" for state in states)
+        (tmp_path / "states").write_text(lines + "\n")
+        script = f'cd {tmp_path}\nhead -n 1 states\n[ "$(wc -l <states)" = 1 ] || sed -i 1d states'
+        write_program(tmp_path / "scontrol", script)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setattr(jobs, "_LOST", 0)
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "lost"),
+    [
+        (["COMPLETING", "NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["COMPLETING", "COMPLETED"], "compute*|up|node1|idle|none\ncompute*|up|node2|drained|planted\n", ""),
+        # Its runs failed, and it was over, before Slurm had given the node up; a node is told once for each partition.
+        (
+            ["COMPLETING", "FAILED"],
+            "compute*|up|node1|idle|none\ncompute*|up|node2|down*|Not responding\ndead|up|node2|down*|Not responding\n",
+            "Slurm says node2 down (Not responding)",
+        ),
+    ],
+)
+def test_a_job_that_lost_a_node_is_known_once_slurm_has_settled_it(says, sinfo, states, told, lost):
+    says(*states)
+    sinfo(told, "--nodes=node[1-2]")
+    assert jobs.lost_node(job()) == lost
+
+
+def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
+    says("NODE_FAIL")
+    assert not jobs.lost_node(job("local"))
+    says("COMPLETING")
+    monkeypatch.setattr(jobs, "PATIENCE", 0.2)
+    assert not jobs.lost_node(job())
