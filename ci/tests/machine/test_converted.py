@@ -6,17 +6,15 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 
 import pytest
-from conftest import PROGRAMS, REPOSITORY, entry_command, eventually
-from containercheck.job import container_runtimes, contract, locks, processes, runtime_start
-from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
+from conftest import PROGRAMS, REPOSITORY, entry_command
+from containercheck.job import contract, locks, runtime_start
+from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, by_name
 from docker_engines import docker_itself, podman_as_docker
-from test_containers_left import ONCE
 from users import ALICE, environment_of, home_of, need_root, open_directory, with_ids, words_as
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -227,54 +225,6 @@ def test_pyxis_gets_a_file_with_the_variables_where_enroot_looks(image, tmp_path
     assert "OWN=a b" in output.splitlines()
 
 
-@pytest.mark.parametrize("word", ["apptainer", "apptainer+unpacked", "ch-run"])
-def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path, word, monkeypatch):
-    """Neither processes nor mounts, of a runtime whose command is the container's parent: of engines, see
-    test_containers_left.py, and below.
-    """
-    runtime, stage = container_runtimes.chosen(word), tmp_path / "stage"
-    if shutil.which(runtime.command) is None:
-        pytest.skip(f"needs {runtime.command}")
-    monkeypatch.setenv("USER", "somebody")
-    shutil.copytree(image / "stage", stage, symlinks=True)
-    if runtime.form == TREE:
-        convert(stage, tmp_path / "cache", runtime.name, way=runtime.way.name)
-    name = "image.tree" if runtime.form == TREE else "image.sif"
-    options = runtime_start.options(runtime, runtime.command, 2)
-    program = "sh -c 'trap : TERM INT; while :; do sleep 1000; done'"
-    line = runtime.command_line(program, name, [(str(stage), contract.WORKDIR)], contract.WORKDIR, options)
-    (stage / "subject.sh").write_text(f"{line} & {line}\nwait\n")
-    before = mounts()
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
-    words = [sys.executable, "-c", ONCE.format(limit=300)]
-    process = subprocess.Popen(words, cwd=stage, env=environment, stdout=subprocess.DEVNULL)
-
-    def started():
-        found = []
-        for pid in processes.descendants(process.pid):
-            # It may end at any moment.
-            with contextlib.suppress(OSError):
-                found.append((pid, processes.status_of(pid)[0]))
-        return found
-
-    try:
-        assert eventually(lambda: [name for _, name in started()].count("sleep") == 2, 60), started()
-        running = started()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 128 + signal.SIGTERM
-        assert eventually(lambda: not [name for pid, name in running if os.path.exists(f"/proc/{pid}")], 5)
-        assert mounts() <= before
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-def mounts():
-    """Return the file systems that are mounted."""
-    words = ["findmnt", "--noheadings", "--list", "--output", "TARGET,SOURCE"]
-    return {*subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()}
-
-
 # An ordinary user, in Podman without root: ranks of MPI, and nothing left
 
 #: Directories of the host that a program needs which was compiled here.
@@ -378,22 +328,3 @@ def test_mpi_runs_in_containers_of_an_ordinary_user(user):
     assert user.run("podman", "info", "--format={{.Host.Security.Rootless}}") == "true\n"
     assert user.run("podman", "ps", "--all", "--quiet") == ""
     assert {*user.processes()} <= STAYS
-
-
-@need_root
-def test_a_job_that_is_cancelled_takes_the_containers_of_an_ordinary_user_along(user):
-    """The runner's, as in test_containers_left.py: the command is not what started the processes, conmon is."""
-    line = command_line(user, "sh -c 'trap : TERM INT; while :; do sleep 1; done'")
-    label = by_name("Podman").label.format(label=f"{contract.RUN}=${contract.RUN}")
-    (user.stage / "subject.sh").write_text(line.replace(" run ", f" run {label} ", 1))
-    words = ["env", f"PYTHONPATH={REPOSITORY / 'checks'}", "/usr/bin/python3", "-c", ONCE.format(limit=300)]
-    process = subprocess.Popen([*user.words, *words_as(ALICE, *words)], **user.facts(), stdout=subprocess.DEVNULL)
-    try:
-        assert eventually(lambda: "conmon" in user.processes() and "sleep" in user.processes(), 60)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 128 + signal.SIGTERM
-        assert {*user.processes()} <= STAYS
-        assert user.run("podman", "ps", "--all", "--quiet") == ""
-    finally:
-        process.kill()
-        process.wait(60)

@@ -12,15 +12,12 @@ import subprocess
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.job import container_runtimes
-from containercheck.job.build import image_files
 from containercheck.job.container_runtimes import (
     HAND_ON,
     HAND_ON_SCRIPT,
     OCI,
     RUNTIMES,
     TREE,
-    Runtime,
-    Storage,
     by_command,
     by_name,
 )
@@ -126,26 +123,6 @@ def test_an_engine_is_told_each_variable_of_the_rank_by_its_name(tmp_path):
     assert "--env=PATH" in hand_on(tmp_path, "--rm", "image", "cat")
 
 
-def test_a_new_runtime_is_a_row():
-    podman = Runtime(
-        name="Podman",
-        command="podman",
-        answer=r"^podman version ",
-        launch=("run --rm", "{binds}", "{gpus}", "-w {workdir}", "{options}", "{image}", "{program}"),
-        bind="-v={source}:{target}",
-        gpus="--device=nvidia.com/gpu=all",
-        storage=Storage(look=("podman", "images"), pull=("podman", "pull")),
-    )
-    facts = ("hpcc -v", "host/hpcc@sha256:0", [("/my stage", "/rfm_workdir")], "/rfm_workdir")
-    assert podman.command_line(*facts) == (
-        "podman run --rm '-v=/my stage:/rfm_workdir' -w /rfm_workdir host/hpcc@sha256:0 hpcc -v"
-    )
-    assert podman.command_line(*facts, ["$(cat options)", "--tty"], gpus=True, command="/opt/my podman") == (
-        "'/opt/my podman' run --rm '-v=/my stage:/rfm_workdir' --device=nvidia.com/gpu=all -w /rfm_workdir "
-        "$(cat options) --tty host/hpcc@sha256:0 hpcc -v"
-    )
-
-
 def test_a_way_to_run_images_is_part_of_a_runtime():
     assert container_runtimes.chosen("apptainer") == container_runtimes.chosen("/opt/bin/apptainer") == RUNTIMES[0]
     unpacked = container_runtimes.chosen("/opt/bin/apptainer+unpacked")
@@ -175,11 +152,6 @@ def own_network(place, *words, **variables):
     return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def test_on_a_single_node_mpirun_does_not_see_the_nodes_of_slurm(tmp_path):
-    result = own_network(tmp_path, "1", "2", "env", SLURM_JOB_ID="7", SLURMD_NODENAME="node1", SLURM_NODELIST="n[1-2]")
-    assert result.returncode == 0 and "SLURM_" not in result.stdout
-
-
 def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path):
     """The container on node 1 is there first, and finds its command in a file."""
     write_program(
@@ -205,13 +177,3 @@ def test_what_is_installed_answers_as_its_row_says():
             words = [runtime.command, *runtime.version]
             said = subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
             assert container_runtimes.recognized("anything", said) is runtime
-
-
-@pytest.mark.parametrize(
-    ("says", "variable"),
-    [("apptainer version 1.4.5", "APPTAINER_TMPDIR"), ("singularity-ce version 4.1.0", "SINGULARITY_TMPDIR")],
-)
-def test_what_builds_is_told_where_by_its_own_variable(tmp_path, says, variable):
-    program = tmp_path / "singularity"
-    write_program(program, f"echo '{says}'")
-    assert image_files.build_environment(str(program), tmp_path) == {variable: str(tmp_path)}

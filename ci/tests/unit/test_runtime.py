@@ -180,18 +180,6 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
     ]
 
 
-def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path, monkeypatch):
-    file = tmp_path / "apptainer.conf"
-    file.write_text("# bind path = /x\nbind path = /etc/hosts\nbind path = /a\nmount tmp = yes \n")
-    said = f"PREFIX=/usr\nAPPTAINER_CONF_FILE={file}\n"
-    monkeypatch.setattr(runtime_start.processes, "output_of", lambda command: said)
-    apptainer = by_name("Apptainer")
-    assert runtime_start.configuration(apptainer, "/opt/a") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
-    assert runtime_start.configuration(by_name("Docker"), "docker") == {}
-    file.unlink()
-    assert runtime_start.configuration(apptainer, "apptainer") == {}
-
-
 @pytest.mark.parametrize(
     ("partition", "command", "expected"),
     [("Apptainer", "podman", "Podman"), ("Podman", "podman", None), ("Singularity", "apptainer", None)],

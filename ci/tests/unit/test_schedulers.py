@@ -178,13 +178,6 @@ def test_nodes_that_a_person_must_see_to_are_named_with_their_states(sinfo, fact
     assert jobs.out_of_service(job(**facts), nodes) == said
 
 
-def test_without_an_answer_of_sinfo_nothing_is_said_of_nodes(sinfo, tmp_path, monkeypatch):
-    sinfo("sinfo: error: the controller does not answer\n")
-    assert jobs.out_of_service(job(), 1) == ""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert jobs.out_of_service(job("slurm"), 1) == ""
-
-
 # A lost node
 
 

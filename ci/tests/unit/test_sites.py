@@ -95,11 +95,6 @@ def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(part
     assert Site.of(partition()).max_nodes == 1
 
 
-def test_a_partition_has_its_longest_job_and_its_hardware_threads(partition):
-    found = Site.of(partition(time_limit="1h30m", processor=PROCESSOR, extras={"exclusive": False}))
-    assert (found.time_limit, found.hardware_threads, found.exclusive) == (5400, 2, False)
-
-
 @pytest.mark.parametrize(
     ("extras", "said"),
     [
@@ -213,10 +208,6 @@ UNKNOWN = Site("cluster:compute", is_here=False, architecture=None, cores=None, 
 def test_ranks_and_threads_make_use_of_the_cores(ranks_per_node, threads, expected):
     layout = Layout.on(SITE, 2, ranks_per_node, threads, 1)
     assert (layout.ranks_per_node, layout.threads, layout.ranks) == (*expected, 2 * expected[0])
-
-
-def test_a_layout_that_asks_for_no_cores_needs_to_know_none():
-    assert Layout.on(UNKNOWN, 2, 4, 2, 1) == Layout(2, 4, 2)
 
 
 @pytest.mark.parametrize(
