@@ -50,8 +50,8 @@ site_configuration = {
                         {"name": "memory", "options": ["--mem={size}"]},
                     ],
                     # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
-                    # Apptainer, Singularity, Podman, Podman-HPC, Charliecloud, Docker, Sarus, Shifter, or Pyxis or
-                    # ContainerEngine (CSCS's), which take the launcher srun. What a runtime needs on the nodes, such as
+                    # Apptainer, Singularity, Podman, Charliecloud, Docker, Sarus, Shifter, or Pyxis, which takes the
+                    # launcher srun. What a runtime needs on the nodes, such as
                     # CONTAINERS_CONF for a Podman that is to use runc, goes into its env_vars.
                     "container_platforms": [{"type": "Apptainer", "modules": []}],
                     # What ours read. Beside it, other test libraries may have their own; within it, a key that is not
@@ -103,17 +103,12 @@ site_configuration = {
                             "host_mpich": "/opt/mpich/lib/libmpi.so.12",
                             # Options with which the launcher starts them. Default: Hydra's mpiexec in its place.
                             "mpich_launcher_options": ["--mpi=pmi2"],
-                            # What starts the ranks where an image runs with its own MPI, which may not speak the PMI
-                            # that the host's speaks: ReFrame's name of another launcher. Default: the partition's.
-                            "image_launcher": "srun",
-                            # More options for that.
+                            # More options of the launcher where an image runs with its own MPI, which may not speak the
+                            # PMI that the host's speaks.
                             "image_launcher_options": ["--mpi=pmi2"],
                             # A network that containers on all nodes join, by its name in the runtime: an overlay, for
                             # podman+overlay (ci/docs/images.md). Default: none; several nodes are skipped.
                             "container_network": "overlay",
-                            # Where Python environments lie; all nodes must see it. Default:
-                            # ~/.cache/containercheck/venvs.
-                            "venv_cache": "/shared/containercheck/venvs",
                             # Files and directories that every container has too, as path or path:target: what the
                             # launcher's PMI needs, say. What belongs to the host's MPI, integrated finds by itself.
                             "binds": ["/var/spool/slurmd"],
@@ -122,13 +117,6 @@ site_configuration = {
                             # host/hpcc@sha256:... for Docker, Sarus (1.5 and newer) and Shifter. A Shifter whose
                             # gateway cannot pull by digest takes a tag; the results say what that led to.
                             "images": {"hpcc": "/shared/images/hpcc.sif"},
-                            # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
-                            "image_cache": "/shared/containercheck/images",
-                            # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
-                            "jar_cache": "/shared/containercheck/jars",
-                            # Where compiled programs of ours lie, those in C++; all nodes must see it. Default:
-                            # ~/.cache/containercheck/programs.
-                            "program_cache": "/shared/containercheck/programs",
                             # Spack's command, for software that comes from it. Default: spack on the PATH.
                             "spack": "/apps/spack/bin/spack",
                             # What the environments in spack-envs/ include of the site's: compilers and MPI as
@@ -136,23 +124,18 @@ site_configuration = {
                             # configuration. What it wants of a package is under 'prefer': with a 'require' of its own,
                             # Spack forgets the target.
                             "spack_site": "/site/containercheck/spack.yaml",
-                            # Where environments and what they install lie; all nodes must see it. Default:
-                            # ~/.cache/containercheck/spacks.
-                            "spack_cache": "/shared/containercheck/spacks",
                             # EasyBuild's command, for software that comes from it. Default: eb on the PATH. The
                             # system's modules_system loads what it installs.
                             "easybuild": "/apps/easybuild/bin/eb",
                             # Its configuration file for that: where sources and other easyconfigs lie, optarch ...
                             # Default: EasyBuild's own.
                             "easybuild_site": "/site/containercheck/easybuild.cfg",
-                            # Where what it installs lies; all nodes must see it. Default:
-                            # ~/.cache/containercheck/easybuilds.
-                            "easybuild_cache": "/shared/containercheck/easybuilds",
                             # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
                             # Default: the embedded input. What each check takes is in its docstring.
                             "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
-                            # Where fetched inputs lie; all nodes must see it. Default: ~/.cache/containercheck/inputs.
-                            "input_cache": "/shared/containercheck/inputs",
+                            # Where images, programs, environments and inputs lie; all nodes must see it. Default:
+                            # ~/.cache/containercheck.
+                            "caches": "/shared/containercheck",
                             # Whose files in these caches are used, besides the user's own and root's: the account that
                             # fills them for all, say. Names or numbers; of groups, whose members may write there, with
                             # an @ before them. Where a user may not write, or finds another's, ~/.cache is taken.

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reframe.core.schedulers import Job
     from reframe.core.systems import SystemPartition
     from reframe.frontend.executors import RegressionTask
 
@@ -105,8 +104,3 @@ def set_up_build_job(check: Any) -> None:
 def run_one_at_a_time(partition: SystemPartition) -> None:
     """Have ReFrame run one case at a time on a partition, which it asks when it first runs a case there."""
     partition._max_jobs = 1
-
-
-def replace_scheduler(job: Job, scheduler: Any) -> None:
-    """Have a job call another object in place of its scheduler."""
-    job._scheduler = scheduler

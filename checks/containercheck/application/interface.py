@@ -1,12 +1,19 @@
-"""Declare the attributes of an application file, the options of a session, and helpers for inputs."""
+"""Declare the attributes of an application file and the options of a session, and refuse those that do not exist.
+
+ReFrame prints only a warning about a variable that ``-S`` could not set, early in its log, and reports a case that is
+skipped in its initialisation only in its verbose log.
+"""
 
 from __future__ import annotations
 
+import argparse
+import atexit
 import difflib
 import functools
 import inspect
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +21,14 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, required, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
+from reframe.core.logging import getlogger
 
-from containercheck.application import requests
+from containercheck import reframe_internals
 from containercheck.application.declare import PROGRAM, Answer, Identity, Metric, Step, Work
 from containercheck.job import texts
 from containercheck.job.explain.causes import MOST
-from containercheck.site import node_commands, sites
+from containercheck.site import extras, node_commands, sites
+from containercheck.site.extras import Software
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
@@ -27,6 +36,18 @@ from containercheck.site.sites import Site
 ALIKE = 0.85
 #: Packages of classes that are not an application's.
 _FOREIGN = (__name__.partition(".")[0], "reframe", "builtins")
+
+#: Options that generate the cases of the full axes, for messages.
+REQUEST = "--full, or -S full=yes with reframe"
+
+#: Letters of ReFrame's options without a value, which may be combined with another one in a word.
+_LETTERS = "RVhlqrv"
+
+_left_out: list[Any] = []
+
+
+class UnknownVariable(ReframeError):
+    """``-S`` sets something that does not exist. The commands in ``ci/`` look for this name, and then run nothing."""
 
 
 class ApplicationFacts(rfm.RegressionTest):
@@ -240,7 +261,7 @@ class ApplicationFacts(rfm.RegressionTest):
     def leave_out_full_axes(self) -> None:
         """Generate no case of the full axes, unless ``full`` is set."""
         if self.full_only and not self.full:
-            requests.leave_out(self)
+            leave_out(self)
 
     @run_after("init", always_last=True)
     def require_declarations(self) -> None:
@@ -260,7 +281,7 @@ class ApplicationFacts(rfm.RegressionTest):
     @run_after("setup")
     def require_known_variables(self) -> None:
         """Fail if the command line sets a variable that does not exist: something else would be measured."""
-        requests.require_known(type(self))
+        require_known(type(self))
 
     @run_before("run", always_last=True)
     def require_metrics(self) -> None:
@@ -331,3 +352,92 @@ def _misspelt(of: Any) -> str:
             if near := difflib.get_close_matches(name, facts, 1, ALIKE):
                 return f"sets {name!r}, which nothing reads: did you mean {near[0]!r}?"
     return ""
+
+
+def require_known(of: type, argv: Sequence[str] | None = None) -> None:
+    """Check all that the command line sets for a check.
+
+    :param argv: words of the command line; ReFrame's own by default.
+    :raises UnknownVariable: a variable or a check does not exist; the message has the nearest name.
+    """
+    words = assignments(argv)
+    loaded = loaded_classes() if words else {}
+    for word in words:
+        problem = _problem(of, word, loaded)
+        if problem:
+            raise UnknownVariable(f"-S {word}: {problem}")
+
+
+def assignments(argv: Sequence[str] | None = None) -> list[str]:
+    """Return the values of ``-S`` on a command line of ReFrame.
+
+    :param argv: words of the command line; ReFrame's own by default.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("-S", "--setvar", action="append", default=[])
+    for letter in _LETTERS:
+        parser.add_argument(f"-{letter}", action="store_true")
+    return parser.parse_known_args(sys.argv[1:] if argv is None else argv)[0].setvar
+
+
+def loaded_classes(of: Any = rfm.RegressionTest) -> dict[str, Any]:
+    """Return all loaded classes of checks by name, base classes included."""
+    classes: dict[str, Any] = {}
+    for check in of.__subclasses__():
+        classes.update({check.__name__: check, **loaded_classes(check)})
+    return classes
+
+
+def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
+    """Return the problem of a setting for this check; empty for none, and for a setting of another check."""
+    name, equals, _ = word.partition("=")
+    if not equals:
+        return "it needs a name and a value, as in -S rounds=10"
+    # A variable of a fixture is named check.fixture.variable.
+    check, dot, variable = name.partition(".")
+    if not dot:
+        # Other checks of the session may have it, of any library.
+        exists = any(name in other.var_space for other in loaded.values())
+        return "" if exists else _unknown(of, name, "no check has a variable")
+    if check == of.__name__:
+        exists = "." in variable or variable in of.var_space
+        return "" if exists else _unknown(of, variable, f"{check} has no variable")
+    tests = {other for other, class_ in loaded.items() if reframe_internals.is_test(class_)}
+    if check in tests or check in (names := {*tests, *extras.checks()}):
+        return ""
+    if check in loaded:
+        return f"{check} is a base class, of which nothing is set: for all checks leave it out (-S {variable}=...)"
+    near = difflib.get_close_matches(check, sorted(names), 1)
+    return f"there is no check {check}: {f'did you mean {near[0]}?' if near else ', '.join(sorted(names))}"
+
+
+def _unknown(of: Any, variable: str, problem: str) -> str:
+    """Return the message about an unknown variable, with what to set or select in its place."""
+    if variable in of.param_space.params:
+        return f"{problem} {variable}, which is a parameter: select by it, as in -n '{of.__name__}%{variable}=...'"
+    # ReFrame's namespace iterates over items.
+    public = [name for name, _ in of.var_space.items() if not name.startswith("_")]
+    near = difflib.get_close_matches(variable, public, 1)
+    for place, kind in ((f"software: {of.__name__}: ", Software), ("", Site)):
+        if variable in extras.declared(kind):
+            return f"{problem} {variable}; in the site file it is extras: {extras.NAMESPACE}: {place}{variable}"
+    hint = f"did you mean {near[0]}?" if near else f"reframe --describe -n {of.__name__} lists them"
+    return f"{problem} {variable}: {hint}"
+
+
+def leave_out(check: Any) -> None:
+    """Keep ReFrame from generating a case of the full axes, and count it for the line at the end.
+
+    :raises SkipTestError: always; ReFrame then goes on with the next case.
+    """
+    # A case for no partition is not generated with the full axes either.
+    if check.valid_systems:
+        if not _left_out:
+            # After a listing, or after a run's results.
+            atexit.register(_print_line)
+        _left_out.append(check)
+    check.skip(f"belongs to the full axes: {REQUEST}")
+
+
+def _print_line() -> None:
+    getlogger().info(f"{len(_left_out)} more case(s) of all checks belong to the full axes: {REQUEST}")

@@ -17,8 +17,7 @@ from reframe.utility.sanity import make_performance_function
 from containercheck import software
 from containercheck.application import allowance, axes, declare, references
 from containercheck.application.allowance import Allowance
-from containercheck.check.build import BuiltCheck, has_own_source
-from containercheck.check.phases import Finished, Prepared
+from containercheck.check.build import BuiltCheck, Finished, Prepared, has_own_source
 from containercheck.check.variants import VariantSides
 from containercheck.job import contract, texts
 from containercheck.job.explain import observations
@@ -27,7 +26,7 @@ from containercheck.results import earlier_sessions, sides_seen
 from containercheck.results.row import SCHEMA, VERSION, Record
 from containercheck.sides import commands, launchers, rounds
 from containercheck.sides.sides import Needs, Side
-from containercheck.site import schedulers, sites, waiting
+from containercheck.site import jobs, sites
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -80,7 +79,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("init")
     def choose_partitions(self) -> None:
         """Generate the check only for partitions with enough nodes."""
-        schedulers.one_at_a_time()
+        jobs.one_at_a_time()
         self.valid_systems = sites.partitions_with(self.num_nodes)
 
     @run_after("init", always_last=True)
@@ -113,7 +112,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("setup")
     def prepare(self) -> None:
         """Lay out the ranks and find the software, or skip with the reason why not."""
-        schedulers.leave_outer_job()
+        jobs.leave_outer_job()
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         site_software = self.site.software_of(type(self).__name__)
@@ -128,7 +127,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # The build of an image needs the runtime's modules too.
         self._load(self.prepared.runtime_needs)
         self.build_with(self.prepared.provision)
-        # ReFrame cancels a job that waits longer, without an error of its own; waiting.end_of_job reports it.
+        # ReFrame cancels a job that waits longer, without an error of its own; jobs.end_of_job reports it.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _take_over(self, site_software: Software) -> Software:
@@ -184,11 +183,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._request()
         if not self.is_dry_run():
             self.layout.require_here(self.site)
-        self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
+        self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout)]
         allowed = self._allowed()
-        watch = waiting.Watch(self.job)
         # A job on this machine may wait for its turn before it begins.
-        turn = waiting.TURN if self.site.is_here else 0.0
+        turn = jobs.TURN if self.site.is_here else 0.0
         self.time_limit = self.time_limit or allowed.at_most + turn
         self._require_nodes()
         needs = launchers.runtime_needs(self.current_partition, self.runtime)
@@ -198,7 +196,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             program=provision.program or self.executable,
             program_in_image=program_in_image + self.program_suffix,
             allowance=allowed,
-            watch=watch,
             runtime_needs=needs,
             provision=provision,
         )
@@ -274,7 +271,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _require_nodes(self) -> None:
         """Fail where the job would wait for nodes that are down, so that other partitions go on."""
-        problem = "" if self.is_dry_run() else schedulers.out_of_service(self.job, self.num_nodes)
+        problem = "" if self.is_dry_run() else jobs.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
 
@@ -295,7 +292,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.compared = earlier_sessions.compared_in(
             self.job_sides, job.runs, self.layout, self._work_facts(), self.stagedir
         )
-        self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
+        self.prerun_cmds = [*jobs.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self._load(job.needs)
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self.keep_files = [*self.keep_files, contract.REPRODUCER]
@@ -377,7 +374,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def outlast_scheduler(self) -> None:
         """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
         stagedir = Path(self.stagedir)
-        state = self.prepared.watch.outlast(lambda: self.is_dry_run() or Record.read(stagedir).complete)
+        state = jobs.outlast(self.job, lambda: self.is_dry_run() or Record.read(stagedir).complete)
         self.finished = Finished(state, Record.read(stagedir))
 
     @sanity_function
@@ -397,7 +394,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             is_broken = self.contained and Path(self.stagedir, contract.UNPREPARED).exists()
             raise SanityError(reason) if is_broken else NotMeasured(reason)
         self._take_results(record)
-        early = record.early_end(waiting.met_limit(self.finished.state))
+        early = record.early_end(jobs.met_limit(self.finished.state))
         duet = [rounds.duet_note(self.metrics)] if self.is_duet else []
         self.notes = [*duet, *early, *verdict.get("notes", ())]
         problems = list(verdict.get("problems", ()))
@@ -407,7 +404,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             end = f"the job ended before all rounds were done {runs}: {self._end_of_job()}"
             raise NotMeasured("\n".join([texts.first([end, *problems], 4), *explained]))
         if problems:
-            lost = waiting.lost_node(self.job)
+            lost = jobs.lost_node(self.job)
             problems = [f"the job lost a node: {lost}", *problems] if lost else problems
             raise SanityError("\n".join([texts.first(problems, 4), *explained]))
         return True
@@ -421,7 +418,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _end_of_job(self) -> str:
         """Return why the job ended early."""
         stderr = Path(self.stagedir, self.stderr.evaluate())
-        return self.prepared.watch.end(self.finished.state, stderr, self.max_pending_time)
+        return jobs.end_of_job(self.job, self.finished.state, stderr, self.max_pending_time)
 
     def _take_results(self, record: Record) -> None:
         """Take the values that the report keeps from the record."""

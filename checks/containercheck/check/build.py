@@ -1,4 +1,4 @@
-"""The build step of a check: on the machine where ReFrame runs, or as a job on a node of the partition."""
+"""The values that one phase of a check hands to the next ones; and its build step, here or by a job on a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,52 @@ from reframe.core.builtins import run_after, run_before
 from reframe.core.schedulers import Job
 
 from containercheck import reframe_internals, software
+from containercheck.application.allowance import Allowance
 from containercheck.application.interface import ApplicationFacts
-from containercheck.check.phases import Prepared
 from containercheck.job import contract, variables
+from containercheck.results.row import Record
 from containercheck.sides.sides import Needs
-from containercheck.site import node_commands, schedulers, waiting
+from containercheck.site import jobs, node_commands
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout
 from containercheck.site.node_commands import CacheCommand
 from containercheck.site.sites import Site
-from containercheck.software import host
+from containercheck.software import Provision, host
 
 #: Seconds and cores for a build on a node. The largest image takes about ten minutes.
 SECONDS, CORES = 3600, 8
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Keep the results of the setup phase.
+
+    :ivar software: the site's own software for this check; an empty value for none.
+    :ivar program: the bare program's command in the job.
+    :ivar program_in_image: the program in the image.
+    :ivar allowance: time and node-hours of the job.
+    :ivar runtime_needs: modules and variables of the container runtime.
+    :ivar provision: software, image and published input, and the commands that make them available.
+    """
+
+    software: Software
+    program: str
+    program_in_image: str
+    allowance: Allowance
+    runtime_needs: Needs
+    provision: Provision
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Keep the state and the record of a job that has ended.
+
+    :ivar state: the scheduler's state of the job; None if it is not known.
+    :ivar record: the record of its runs, with the verdict; an empty one in a dry run.
+    """
+
+    state: str | None
+    record: Record
 
 
 class BuiltCheck(ApplicationFacts):
@@ -80,18 +113,18 @@ class BuiltCheck(ApplicationFacts):
             portable=self.variant == "generic",
             unpacked=self.unpacked,
             nodes=self.num_nodes,
-            each_node=schedulers.is_slurm(self.job),
+            each_node=jobs.is_slurm(self.job),
             copied=bool(self.image_directory),
             runtime_modules=runtime_needs.modules,
             release=self.release,
             dry=self.is_dry_run(),
         )
 
-    def build_with(self, provision: software.Provision) -> None:
+    def build_with(self, provision: Provision) -> None:
         """Set the commands of the build step; no job is needed if all software is in caches."""
         on_node = self.site.builds_on_node and bool(provision.build)
         if on_node and not self.is_dry_run() and _is_in_caches(provision.build, Path(self.stagedir)):
-            provision, on_node = software.Provision(), False
+            provision, on_node = Provision(), False
         first = [f"{{ {command}; }}" for command in node_commands.require_python(self.site)] if on_node else []
         self.build_system.commands = [software.build_command(replace(provision, build=(*first, *provision.build)))]
         if self.build_locally == on_node:
@@ -147,8 +180,8 @@ class BuiltCheck(ApplicationFacts):
         stagedir, ended = Path(self.stagedir), ""
         stderr, finished = self.build_stderr.evaluate(), (stagedir / contract.BUILD_STATUS).exists
         if not self.build_locally and not finished():
-            state = waiting.outlast(self.build_job, finished)
-            ended = waiting.end_of_job(self.build_job, state, stagedir / stderr, self.max_pending_time)
+            state = jobs.outlast(self.build_job, finished)
+            ended = jobs.end_of_job(self.build_job, state, stagedir / stderr, self.max_pending_time)
         try:
             software.require_built(stagedir, stderr, ended)
         except software.Unavailable as error:
@@ -162,7 +195,7 @@ def has_own_source(site_software: Software) -> bool:
 
 def _ask_for_little(job: Job, site: Site) -> None:
     """Request one task with a few cores for a build job: it measures nothing, and needs no exclusive node."""
-    job.options = [*schedulers.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1)), *site.build_access]
+    job.options = [*jobs.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1)), *site.build_access]
     job.num_tasks, job.num_tasks_per_node = 1, 1
     job.num_cpus_per_task = min(CORES, site.cores or 1)
     job.max_pending_time = site.max_pending_time

@@ -122,8 +122,6 @@ class CollocationSides(VariantSides):
 
     #: Names of the policies that are run; one that only containers can have is left out where there is none.
     policies = variable(typ.List[str], value=[policy.name for policy in POLICIES], loggable=True)
-    #: Path of the OpenMP runtime that is preloaded; empty to look for one that works with DLB.
-    openmp_runtime = variable(str, value="")
     input_commands: list[str]
     #: Programs that run beside each other.
     neighbours: tuple[Neighbour, ...] = ()
@@ -233,11 +231,10 @@ class CollocationSides(VariantSides):
     def prepare_node(self) -> None:
         """Write the list of cores, and copy DLB into the stage directory; without it, the check is skipped."""
         cores = sum(neighbour.cores for neighbour in self.neighbours)
-        runtime = [f"--openmp-runtime={self.openmp_runtime}"] if self.openmp_runtime else []
         shm = [f"mkdir -p {shlex.quote(f'{self.stagedir}/shm/{neighbour.name}')}" for neighbour in self.neighbours]
         self.input_commands = [
             *self.input_commands,
             node_commands.in_job(self.site, "neighbours", "cores", cores),
-            node_commands.in_job(self.site, "neighbours", "dlb", *runtime),
+            node_commands.in_job(self.site, "neighbours", "dlb"),
             *(shm if self.contained else []),
         ]

@@ -9,7 +9,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.application import axes
-from containercheck.check.phases import Prepared
+from containercheck.check.build import Prepared
 from containercheck.job import container_runtimes, contract, mpi
 from containercheck.job.container_runtimes import Runtime
 from containercheck.sides import launchers
@@ -163,7 +163,6 @@ class VariantSides(RegressionTestPlugin):
             return launchers.family_launcher(self.mpi_family, self.job, self.site, layout, options)
         if image_brings_mpi:
             options = [*options, *self.site.image_launcher_options, *software.image_launcher_options]
-            return launchers.partition_launcher(self.job, self.site, layout, options, self.site.image_launcher)
         return launchers.partition_launcher(self.job, self.site, layout, options)
 
     def _container(self, program: Program, runtime: Runtime | None) -> Container:

@@ -5,10 +5,13 @@ A job asks a node of each partition; a dry run of ReFrame finds the checks that 
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +23,11 @@ from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import columns, count, say, speak_as, typed
-from containercheck.session import inventories, preconditions, reframe_process
-from containercheck.session.inventories import Answer
-from containercheck.session.reframe_process import ReframeFailed, Workplace
+from containercheck.session import preconditions, reframe_process, usage
+from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
 from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
+from containercheck.site import hosts
 
 #: Indent of lines that belong to the line above them.
 _INDENT = "  "
@@ -38,7 +41,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
             place, _ = preconditions.require(arguments, place, anywhere=True)
-            answers = inventories.of_partitions(arguments, place, relay)
+            answers = ask_partitions(arguments, place, relay)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:
             say(f"error: {error}")
@@ -53,6 +56,61 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     outlook = Outlook.of(answers, cases)
     print(json.dumps(as_json(answers, outlook), indent=2) if options.json else "\n".join(lines(answers, outlook)))
     return FINE if outlook.compares else NOT_JUDGED
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The facts of a partition's nodes, or the reason why they are not known.
+
+    :ivar partition: full name of the partition.
+    :ivar is_here: whether its jobs run on this machine.
+    :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
+    :ivar problem: reason why they are not known; empty if they are.
+    :ivar platforms: container runtimes that the site's file names for the partition.
+    """
+
+    partition: str
+    is_here: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    platforms: Sequence[str] = ()
+
+
+def ask_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> list[Answer]:
+    """Return the answers of the partitions of the system, in the order of the site's file.
+
+    :param arguments: arguments for ReFrame, which name the site's file and the system.
+    :raises ReframeFailed: no partition was asked; the log of the place has more.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-C", "--config-file", action="append", default=[])
+    parser.add_argument("-J", "--job-option", action="append", default=[])
+    parser.add_argument("--system", action="append", default=[])
+    known, _ = parser.parse_known_args(arguments)
+    words = [word for path in known.config_file for word in ("-C", path)]
+    words += [f"--system={name}" for name in known.system[-1:]]
+    place.reports.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory, place.log.open("ab") as log:
+        file = Path(directory, "answers.json")
+        options = json.dumps([_job_option(option) for option in known.job_option])
+        process = subprocess.Popen(
+            [sys.executable, "-m", hosts.__name__, file, options, "--nocolor", *words, f"{usage.ASKED}=systems/0"],
+            cwd=place.directory,
+            env=reframe_process.environment(place),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        if relay.wait(process) or not file.exists():
+            raise ReframeFailed("the partitions cannot be asked")
+        return [Answer(**answer) for answer in json.loads(file.read_text())]
+
+
+def _job_option(option: str) -> str:
+    """Return an option of a job script, from a value of ReFrame's ``-J``: the same, ``name=value``, or ``n=value``."""
+    name, _, value = option.partition("=")
+    return option if option.startswith(("-", "#")) else f"-{name} {value}" if len(name) == 1 else f"--{name}={value}"
 
 
 @dataclass(frozen=True)

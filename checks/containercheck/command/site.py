@@ -1,6 +1,7 @@
-"""Write a first file for a site, from what its scheduler, a job on its nodes and its modules report.
+"""Write a first file for a site, from the tables of its scheduler; whatever they do not list is a commented line.
 
-What none of them reports well is a commented line, which the person completes.
+A reader takes the tables of one scheduler. Container runtimes and MPI are those of this host, which the person compares
+with the nodes by ``containercheck doctor``.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import platform
 import re
 import socket
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,71 +21,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from containercheck.command.parsers import BROKEN, FINE, WRONG_USAGE, parsed
 from containercheck.job import inventory, mpi
-from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.results.cases import write_file
 from containercheck.results.formatting import say, speak_as, typed
-from containercheck.session import inventories, reframe_process
-from containercheck.session.inventories import Answer
-from containercheck.session.reframe_process import ReframeFailed, Workplace
-from containercheck.session.usage import UsageError
-from containercheck.site import discovery
-from containercheck.site.discovery import Cluster, NodeKind
+from containercheck.session.reframe_process import Workplace
 
 #: PMI plugins of srun with which it also starts the ranks of a container's MPI.
 _STARTS_RANKS = re.compile(r"pmix|pmi2|cray_shasta")
-#: Longest wait for a job that only asks a node.
-_PENDING = "5m"
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """The facts from which a file is made.
-
-    :ivar name: name of the system.
-    :ivar cluster: the cluster; None without a scheduler.
-    :ivar here: facts of this host, as ``job.inventory.inventory`` returns them.
-    :ivar modules: output of ``module -t avail``.
-    :ivar answers: answers of the nodes, by the name of the partition; empty before they are asked.
-    :ivar unasked: reason for which no node was asked; empty otherwise.
-    """
-
-    name: str
-    cluster: Cluster | None
-    here: Mapping[str, Any]
-    modules: str = ""
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    unasked: str = ""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A partition of the file; an empty value becomes a commented line.
-
-    :ivar scheduler: ReFrame's name of the scheduler.
-    :ivar launcher: ReFrame's name of the launcher.
-    :ivar kind: kind of its nodes; None for this machine.
-    :ivar access: options of its jobs.
-    :ivar is_mixed: whether these options also allow nodes of other kinds.
-    :ivar processor: ReFrame's description of a node's processor.
-    :ivar gpu_option: option that asks for GPUs.
-    :ivar platforms: container runtimes, as ReFrame's ``container_platforms``.
-    :ivar extras: extras of this library.
-    :ivar has_mpi: whether the loader finds an MPI without a module.
-    :ivar origin: host that reported facts; the reason where none did.
-    """
-
-    name: str
-    scheduler: str
-    launcher: str
-    kind: NodeKind | None = None
-    access: Sequence[str] = ()
-    is_mixed: bool = False
-    processor: Mapping[str, Any] = field(default_factory=dict)
-    gpu_option: str = ""
-    platforms: Sequence[Mapping[str, Any]] = ()
-    extras: Mapping[str, Any] = field(default_factory=dict)
-    has_mpi: bool = True
-    origin: str = ""
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -92,7 +34,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("site")
     options, _, _ = parsed("site", argv)
     name = options.system or "mysite"
-    text = site_file(name, place, not options.no_jobs, options.scheduler)
+    text = text_of(name, find_cluster(options.scheduler), inventory.inventory())
     path: Path | None = options.file
     if path is None:
         print(text, end="")
@@ -114,50 +56,256 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     return FINE
 
 
-def site_file(name: str, place: Workplace, with_jobs: bool = True, scheduler: str | None = None) -> str:
+# The scheduler and its tables
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """Nodes of a partition that are alike; 0 stands for a number that the scheduler does not list.
+
+    :ivar partition: name of the partition or queue.
+    :ivar nodes: number of nodes.
+    :ivar time_limit: longest job, as ReFrame writes it; empty if unknown.
+    :ivar sockets: sockets of a node.
+    :ivar cores: cores of a socket.
+    :ivar threads: hardware threads of a core.
+    :ivar memory: memory of a node in MiB.
+    :ivar gpus: GPUs of a node.
+    :ivar gpu_type: the scheduler's name of the GPUs.
+    :ivar features: names that a job may ask for.
+    """
+
+    partition: str
+    nodes: int
+    time_limit: str = ""
+    sockets: int = 0
+    cores: int = 0
+    threads: int = 0
+    memory: int = 0
+    gpus: int = 0
+    gpu_type: str = ""
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A scheduler whose partitions can be listed.
+
+    :ivar backend: ReFrame's name.
+    :ivar title: name for people.
+    :ivar tables: commands that print the tables.
+    :ivar read: function that returns the kinds of nodes from these tables; none from any other text.
+    :ivar access: option of a job that chooses the partition.
+    :ivar gpu_option: option of a job that asks for GPUs, with ReFrame's placeholder; empty where centres differ.
+    """
+
+    backend: str
+    title: str
+    tables: tuple[tuple[str, ...], ...]
+    read: Callable[..., list[NodeKind]]
+    access: str
+    gpu_option: str = ""
+
+    def list_kinds(self) -> list[NodeKind]:
+        """Run the commands of the tables, and return the kinds of nodes; none without this scheduler."""
+        results = [inventory.output_of(command) for command in self.tables]
+        return self.read(*(output if status == 0 else "" for status, output in results))
+
+
+def read_slurm(table: str) -> list[NodeKind]:
+    """Return the kinds of nodes that sinfo lists, by partition; partitions that are not up are left out."""
+    nodes: dict[NodeKind, set[str]] = {}
+    for line in table.splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) == 10 and fields[-1] == "up":
+            partition, node, *shape, resources, features, limit, _ = fields
+            # sinfo writes a plus after a number where nodes differ.
+            sockets, cores, threads, memory = (int(re.sub(r"\D", "", text) or 0) for text in shape)
+            gpu_type, gpus = gpus_of(resources)
+            kind = NodeKind(
+                partition,
+                nodes=0,
+                time_limit=reframe_time(limit),
+                sockets=sockets,
+                cores=cores,
+                threads=threads,
+                memory=memory,
+                gpus=gpus,
+                gpu_type=gpu_type,
+                features=() if features == "(null)" else tuple(features.split(",")),
+            )
+            nodes.setdefault(kind, set()).add(node)
+    # Kinds of a partition follow each other, the largest first.
+    partitions = list(dict.fromkeys(kind.partition for kind in nodes))
+    kinds = [replace(kind, nodes=len(names)) for kind, names in nodes.items()]
+    return sorted(kinds, key=lambda kind: (partitions.index(kind.partition), -kind.nodes))
+
+
+def read_pbs(nodes: str, queues: str) -> list[NodeKind]:
+    """Return the nodes of each queue that takes jobs, from the JSON of ``pbsnodes`` and ``qstat``.
+
+    A node serves the queue that its server names, those of its resource ``Qlist``, or else all queues. The fields are
+    those of pbs_node_attributes(7B) and pbs_queue_attributes(7B).
+    """
+    limits = {
+        name: reframe_time(str(queue.get("resources_max", {}).get("walltime", "")))
+        for name, queue in _object(queues).get("Queue", {}).items()
+        if [str(queue.get(key)) for key in ("queue_type", "enabled", "started")] == ["Execution", "True", "True"]
+    }
+    served: dict[str, set[str]] = {}
+    for name, node in _object(nodes).get("nodes", {}).items():
+        resources = node.get("resources_available", {})
+        if not int(resources.get("ncpus", 0)):
+            # A host whose sockets are listed as nodes has no processors of its own.
+            continue
+        listed = resources.get("Qlist", "")
+        named = limits.keys() & set(listed.split(",") if isinstance(listed, str) else listed)
+        for queue in limits.keys() & {node["queue"]} if node.get("queue") else named or limits:
+            # n1[0] is a part of the host n1.
+            served.setdefault(queue, set()).add(name.partition("[")[0])
+    return [NodeKind(queue, len(served[queue]), limit) for queue, limit in limits.items() if queue in served]
+
+
+def read_grid_engine(table: str) -> list[NodeKind]:
+    """Return the nodes of each queue from ``qhost -q``, which lists the queues of a host below it, indented."""
+    hosts: dict[str, int] = {}
+    answers = False
+    for line in table.splitlines():
+        words = line.split()
+        if line.startswith("   ") and words and answers:
+            hosts[words[0]] = hosts.get(words[0], 0) + 1
+        elif len(words) > 2:
+            # The daemon of a host without a number of processors does not answer.
+            answers = words[2].isdigit()
+    return [NodeKind(queue, nodes) for queue, nodes in hosts.items()]
+
+
+#: The schedulers in the order in which they are asked. Sources: sinfo(1), pbsnodes(8B), qstat(1B) and
+#: qhost(1).
+SCHEDULERS = (
+    Scheduler(
+        "slurm",
+        "Slurm",
+        (("sinfo", "--noheader", "--Node", "--format=%R|%N|%X|%Y|%Z|%m|%G|%f|%l|%a"),),
+        read_slurm,
+        "--partition={}",
+        "--gres=gpu:{num_gpus_per_node}",
+    ),
+    Scheduler(
+        "pbs",
+        "PBS",
+        (("pbsnodes", "-a", "-F", "json"), ("qstat", "-Q", "-f", "-F", "json")),
+        read_pbs,
+        "-q {}",
+        "ngpus={num_gpus_per_node}",
+    ),
+    Scheduler("sge", "Grid Engine", (("qhost", "-q"),), read_grid_engine, "-q {}"),
+)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster as its scheduler lists it.
+
+    :ivar scheduler: the scheduler.
+    :ivar kinds: kinds of nodes, by partition.
+    :ivar backend: ReFrame's name of the scheduler, and of the commands by which it asks for a job's state.
+    :ivar parallel_environment: parallel environment of Grid Engine for MPI; empty if unknown.
+    """
+
+    scheduler: Scheduler
+    kinds: Sequence[NodeKind]
+    backend: str
+    parallel_environment: str = ""
+
+
+def find_cluster(backend: str | None = None) -> Cluster | None:
+    """Return the cluster that this host is part of; None where no scheduler answers.
+
+    :param backend: ReFrame's name of the scheduler to ask; by default the first that answers.
+    """
+    for scheduler in SCHEDULERS:
+        kinds = scheduler.list_kinds() if backend in (None, scheduler.backend) else []
+        if not kinds:
+            continue
+        if scheduler.backend == "slurm":
+            accounts, _ = inventory.output_of(["sacct", "--noheader", "--allocations"])
+            return Cluster(scheduler, kinds, "slurm" if accounts == 0 else "squeue")
+        if scheduler.backend == "sge":
+            status, environments = inventory.output_of(["qconf", "-spl"])
+            for_mpi = [name for name in environments.split() if status == 0 and "mpi" in name.lower()]
+            return Cluster(scheduler, kinds, "sge", *for_mpi[:1])
+        return Cluster(scheduler, kinds, scheduler.backend)
+    return None
+
+
+def gpus_of(resources: str) -> tuple[str, int]:
+    """Return type and number of the GPUs in a node's generic resources.
+
+    >>> gpus_of("gpu:a100:4(S:0-1),nvme:1"), gpus_of("gpu:2"), gpus_of("(null)")
+    (('a100', 4), ('gpu', 2), ('', 0))
+    """
+    listed = re.findall(r"(?:^|,)gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?", resources)
+    return (listed[0][0] or "gpu" if listed else "", sum(int(number or 1) for _, number in listed))
+
+
+def reframe_time(text: str) -> str:
+    """Return a time limit of a scheduler as ReFrame writes it; empty for none.
+
+    >>> reframe_time("1-12:00:00"), reframe_time("30:00"), reframe_time("infinite")
+    ('1d12h0m0s', '0h30m0s', '')
+    """
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
+    if not match:
+        return ""
+    days, hours, minutes, seconds = match.groups()
+    return (f"{int(days)}d" if days else "") + f"{int(hours or 0)}h{int(minutes)}m{int(seconds)}s"
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the object in JSON; an empty one if the text is something else."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+# The file
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of the file, whose nodes are of one kind; an empty value becomes a commented line.
+
+    :ivar kind: kind of its nodes; None for this machine.
+    :ivar access: options of its jobs.
+    :ivar is_mixed: whether these options also allow nodes of other kinds.
+    :ivar processor: ReFrame's description of a node's processor.
+    :ivar extras: extras of this library.
+    """
+
+    name: str
+    kind: NodeKind | None
+    access: Sequence[str]
+    is_mixed: bool
+    processor: Mapping[str, Any]
+    extras: Mapping[str, Any]
+
+
+def text_of(name: str, cluster: Cluster | None, here: Mapping[str, Any]) -> str:
     """Return the text of the file.
 
     :param name: name of the system.
-    :param with_jobs: whether a job asks a node of each partition.
-    :param scheduler: ReFrame's name of the scheduler to ask; by default the first that answers.
+    :param cluster: the cluster; None without a scheduler.
+    :param here: facts of this host, as ``job.inventory.inventory`` returns them.
     """
-    facts = Surroundings(
-        name, discovery.find_cluster(scheduler), inventory.inventory(), discovery.list_modules(), unasked="--no-jobs"
-    )
-    return text_of(ask_nodes(facts, place) if facts.cluster and with_jobs else facts)
-
-
-def ask_nodes(facts: Surroundings, place: Workplace) -> Surroundings:
-    """Return the facts with the answers of the nodes, whose jobs a draft of the file describes."""
-    with tempfile.TemporaryDirectory() as directory, reframe_process.Relay() as relay:
-        draft = Path(directory, "site.py")
-        # Without modules, jobs report what nodes have anyway.
-        draft.write_text(text_of(replace(facts, modules=""), _PENDING))
-        place = replace(place, report_file=Path(directory, "report.json"))
-        try:
-            answers = inventories.of_partitions(["-C", str(draft), f"--system={facts.name}"], place, relay)
-        except (UsageError, ReframeFailed, OSError) as error:
-            return replace(facts, unasked=str(error))
-    return replace(facts, answers={answer.partition.rpartition(":")[2]: answer for answer in answers}, unasked="")
-
-
-def text_of(facts: Surroundings, max_pending_time: str = "") -> str:
-    """Return the text of the file that these facts make.
-
-    :param max_pending_time: longest wait for its jobs; empty for none.
-    """
-    runtimes, mpi_modules = discovery.useful_modules(facts.modules)
-    cluster = facts.cluster
-    if cluster:
-        partitions = [_of_kind(kind, cluster, facts, runtimes, max_pending_time) for kind in cluster.kinds]
-    else:
-        launcher = "mpirun" if facts.here["mpi"] else "local"
-        platforms = _platforms(facts.here, runtimes)
-        partitions = [
-            Partition(
-                "default", "local", launcher, platforms=platforms, has_mpi=bool(facts.here["mpi"]), origin="this host"
-            )
-        ]
+    by_srun = cluster and cluster.scheduler.backend == "slurm" and any(map(_STARTS_RANKS.match, here["pmi"]))
+    families = [library["family"] for library in here["mpi"] if library["family"] in mpi.FAMILIES]
+    shared: dict[str, Any] = {"mpi": families[0]} if cluster and families and families[0] != "openmpi" else {}
+    if cluster and cluster.parallel_environment:
+        shared["parallel_environment"] = cluster.parallel_environment
+    this_machine = Partition("default", None, (), False, {}, shared)
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
@@ -170,14 +318,49 @@ def text_of(facts: Surroundings, max_pending_time: str = "") -> str:
     # A string, list or dictionary without None and truth values is the same in JSON and in Python.
     templates.filters["python"] = json.dumps
     return templates.get_template("site_file.py.jinja").render(
-        name=facts.name,
+        name=name,
         source=cluster.scheduler.title if cluster else "this machine, as no scheduler answered",
         hostnames=hostnames(socket.gethostname()),
         modules_system=_modules_system(os.environ),
-        mpi_modules=mpi_modules,
-        partitions=partitions,
+        scheduler=cluster.backend if cluster else "local",
+        launcher="srun" if by_srun else "mpirun" if cluster or here["mpi"] else "local",
+        gpu_option=cluster.scheduler.gpu_option if cluster else "",
+        platforms=[{"type": runtime["name"]} for runtime in here["runtimes"] if not runtime["problem"]],
+        partitions=[_partition(kind, cluster, shared) for kind in cluster.kinds] if cluster else [this_machine],
         home=os.environ.get("HOME", "/"),
     )
+
+
+def _partition(kind: NodeKind, cluster: Cluster, shared: Mapping[str, Any]) -> Partition:
+    """Return the partition whose nodes are of one kind.
+
+    :param shared: extras of all partitions.
+    """
+    others = [other for other in cluster.kinds if other.partition == kind.partition and other != kind]
+    taken = {feature for other in others for feature in other.features}
+    feature = next((feature for feature in kind.features if others and feature not in taken), "")
+    number = [other for other in cluster.kinds if other.partition == kind.partition].index(kind) + 1
+    return Partition(
+        re.sub(r"\W", "_", kind.partition + (f"_{feature or number}" if others else "")),
+        kind,
+        [cluster.scheduler.access.format(kind.partition), *([f"--constraint={feature}"] if feature else [])],
+        bool(others) and not feature,
+        _processor(kind),
+        {"max_nodes": kind.nodes, **({"memory_per_node": kind.memory << 20} if kind.memory else {}), **shared},
+    )
+
+
+def _processor(kind: NodeKind) -> dict[str, Any]:
+    """Return ReFrame's description of a node's processor, of this host's architecture; empty if it is not listed."""
+    if not kind.sockets:
+        return {}
+    return {
+        "arch": platform.machine(),
+        "num_cpus": kind.sockets * kind.cores * kind.threads,
+        "num_cpus_per_core": kind.threads,
+        "num_cpus_per_socket": kind.cores * kind.threads,
+        "num_sockets": kind.sockets,
+    }
 
 
 def hostnames(name: str) -> str:
@@ -192,64 +375,3 @@ def hostnames(name: str) -> str:
 def _modules_system(environment: Mapping[str, str]) -> str:
     """Return ReFrame's name of the module system that this shell has, by its variables."""
     return "lmod" if "LMOD_CMD" in environment else "tmod4" if "MODULES_CMD" in environment else "nomod"
-
-
-def _of_kind(
-    kind: NodeKind, cluster: Cluster, facts: Surroundings, runtimes: Mapping[str, str], max_pending_time: str
-) -> Partition:
-    """Return the partition whose nodes are of one kind, from the scheduler, completed by the answer of a job."""
-    name = cluster.name(kind)
-    answer = facts.answers.get(name, Answer(name, False, problem=facts.unasked))
-    node = answer.facts
-    memory = kind.memory or (node["processor"]["memory"] >> 20 if node else 0)
-    extras: dict[str, Any] = {"max_nodes": kind.nodes, **({"memory_per_node": memory << 20} if memory else {})}
-    if max_pending_time:
-        extras["max_pending_time"] = max_pending_time
-    if cluster.parallel_environment:
-        extras["parallel_environment"] = cluster.parallel_environment
-    families = [library["family"] for library in node["mpi"] if library["family"] in mpi.FAMILIES] if node else []
-    if families and families[0] != "openmpi":
-        extras["mpi"] = families[0]
-    by_srun = cluster.scheduler.backend == "slurm" and any(map(_STARTS_RANKS.match, (node or facts.here)["pmi"]))
-    return Partition(
-        name,
-        cluster.backend,
-        "srun" if by_srun else "mpirun",
-        kind=replace(kind, gpus=len(node["gpus"]), gpu_type="gpu") if node and not kind.gpus else kind,
-        access=cluster.access(kind),
-        is_mixed=cluster.is_mixed(kind),
-        processor=_processor(kind, node),
-        gpu_option=cluster.scheduler.gpu_option,
-        platforms=_platforms(node or facts.here, runtimes),
-        extras=extras,
-        has_mpi=bool(node and node["mpi"]),
-        origin=f"a job on {node['host']['name']}" if node else f"no job ({answer.problem})",
-    )
-
-
-def _processor(kind: NodeKind, node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ReFrame's description of a node's processor: the scheduler's, else the job's; empty without either."""
-    sockets, cores, threads = kind.sockets, kind.cores, kind.threads
-    if not sockets and node:
-        processor = node["processor"]
-        sockets, cores = processor["sockets"], max(1, processor["cores"] // processor["sockets"])
-        threads = max(1, processor["processors"] // processor["cores"])
-    if not sockets:
-        return {}
-    return {
-        **({"arch": node["processor"]["architecture"]} if node else {}),
-        "num_cpus": sockets * cores * threads,
-        "num_cpus_per_core": threads,
-        "num_cpus_per_socket": cores * threads,
-        "num_sockets": sockets,
-    }
-
-
-def _platforms(host: Mapping[str, Any], modules: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the container runtimes of a host, or of modules, the preferred first."""
-    usable = [runtime["name"] for runtime in host["runtimes"] if not runtime["problem"]]
-    return [
-        {"type": runtime.name, **({} if runtime.name in usable else {"modules": [modules[runtime.name]]})}
-        for runtime in RUNTIMES
-        if runtime.name in usable or runtime.name in modules
-    ]

@@ -26,8 +26,8 @@ PROGRAMS = {
     "image": "build.image_build",
     "ready": "build.image_files:main_ready",
     "pull": "build.image_files:main_pull",
-    "convert": "build.image_convert",
-    "load": "build.image_convert:main_load",
+    "convert": "build.image_files:main_convert",
+    "load": "build.image_files:main_load",
     "venv": "build.downloads:main_venv",
     "jars": "build.downloads:main_jars",
     "compile": "build.compiled",
@@ -35,7 +35,6 @@ PROGRAMS = {
     "easybuild": "build.easybuild_install",
     "download": "build.downloads",
     "machine": "build.machine",
-    "clean": "build.cleaning",
 }
 #: What stands before the program where the site trusts others with its caches.
 OWNERS = "--cache-owners="

@@ -18,8 +18,6 @@ METADATA = ".singularity.d"
 #: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
 #: with nothing but a SquashFS file system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
-#: Who mounts an image file: the kernel itself, or a program of FUSE.
-KERNEL, FUSE = "kernel", "fuse"
 #: What stands between the command of a runtime and the way in which it is to run images: ``apptainer+unpacked``.
 WAY = "+"
 #: Command that writes the files of an image as an archive, without what the runtime binds in. It skips unreadable ones,
@@ -29,12 +27,6 @@ ARCHIVE = (
     f"$(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
 )
 
-
-#: Script of a runtime in the stage directory.
-SCRIPT = "container-runtime.sh"
-#: Script that writes an environment file for an image, a working directory and mounts, and prints its path (CSCS
-#: documentation, "EDF reference": entries image, workdir, mounts). The same words make the same file.
-ENVIRONMENT_FILE = Path(__file__).with_name("environment-file.sh").read_text(encoding="utf-8")
 
 #: Script that hands the environment on to a container, in the stage directory.
 HAND_ON_SCRIPT = "hand-on.sh"
@@ -60,12 +52,9 @@ class Storage(NamedTuple):
     ``look`` are the words that print what it calls an image, whose name follows; or, with ``lists_digests``, the
     digests of all images that it has. ``pull`` are the words that get one, whose name follows. ``name`` is how an image
     of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
-    what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
-    ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
-    images of its own. ``load`` are the words that read an archive (``{archive}``), as ``docker save`` writes it, into
-    it, under a name (``{name}``, or without the beginning ``loaded``, ``{reference}``); ``finish`` are those that come
-    after them. Both are empty for a storage that is filled in another way, and ``filled_by`` says in which, for
-    messages.
+    what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do,
+    and ``per_node`` whether each node has images of its own. ``load`` are the words that read an archive
+    (``{archive}``), as ``docker save`` writes it; empty where images come from a registry only.
     """
 
     look: Tuple[str, ...]
@@ -74,40 +63,19 @@ class Storage(NamedTuple):
     run: str = "{name}"
     lists_digests: bool = False
     takes_tags: bool = False
-    loaded: str = ""
     per_node: bool = False
     load: Tuple[str, ...] = ()
-    finish: Tuple[str, ...] = ()
-    filled_by: str = ""
-
-    def loaded_name(self, name: str) -> str:
-        """Return what the storage calls an image that was loaded: names of ours begin with ``localhost/`` elsewhere.
-
-        >>> by_name("Sarus").storage.loaded_name("localhost/containercheck/hpcc:1")
-        'load/containercheck/hpcc:1'
-        """
-        return self.loaded + name.partition("/")[2] if self.loaded else name
-
-    def is_loaded(self, name: str) -> bool:
-        """Tell whether an image is in no registry."""
-        return bool(self.loaded) and name.startswith(self.loaded)
 
 
 class Way(NamedTuple):
     """One of several ways in which a runtime runs images; one without a name is its usual one.
 
-    ``form`` is what it runs then. ``mounted_by`` is who has to mount the image file (:data:`KERNEL`, :data:`FUSE`),
-    which is proven on the node; empty where that does not matter. ``user_namespace`` tells whether it runs in a user
-    namespace; None leaves that to the node. ``root_options`` are further options for root. ``own_network`` tells
-    whether a node has one container, with a network of its own, in which the image's launcher starts the ranks
-    (:data:`OWN_NETWORK`). ``requirement`` says what it needs of an installation, for messages.
+    ``form`` is what it runs then. ``own_network`` tells whether a node has one container, with a network of its own, in
+    which the image's launcher starts the ranks (:data:`OWN_NETWORK`). ``requirement`` says what that needs.
     """
 
     name: str = ""
     form: str = SIF
-    mounted_by: str = ""
-    user_namespace: Optional[bool] = None
-    root_options: Tuple[str, ...] = ()
     own_network: bool = False
     requirement: str = ""
 
@@ -134,9 +102,8 @@ class Runtime(NamedTuple):
     ``LD_LIBRARY_PATH`` of its own.
 
     Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
-    instead of a word before the program; the launcher's help must have ``required_option`` then. ``script`` is the text
-    of a shell script that the words after the command, or those before it (``before``), call by ``script_name``; empty
-    for none.
+    instead of a word before the program; the launcher's help must have ``required_option`` then. ``before`` are
+    words before the command, which call :data:`HAND_ON`; empty for none.
     ``starts_containers`` tells whether its command starts the container itself, so that all processes of that are its
     descendants; ``is_engine`` whether a container may outlive its command, and is found by its label;
     ``daemons`` are the processes that then serve containers, by name: the kernel keeps 15 characters of it.
@@ -178,8 +145,6 @@ class Runtime(NamedTuple):
     own_library_path: bool = False
     alone: str = ""
     required_option: str = ""
-    script: str = ""
-    script_name: str = SCRIPT
     before: Tuple[str, ...] = ()
     starts_containers: bool = False
     is_engine: bool = False
@@ -316,19 +281,7 @@ _APPTAINER = Runtime(
     starts_containers=True,
     builds=True,
     build_directory="APPTAINER_TMPDIR",
-    # Without a way, the installation decides who mounts the file: its setuid part, the kernel for root, or FUSE.
-    ways=(
-        Way("unpacked", form=TREE),
-        Way("fuse", mounted_by=FUSE, user_namespace=True, requirement="squashfuse_ll or squashfuse on the nodes"),
-        # What root gives up are privileges in the container: root without all of them may not hand them on.
-        Way(
-            "kernel",
-            mounted_by=KERNEL,
-            user_namespace=False,
-            root_options=("--no-privs",),
-            requirement="an installation with setuid and `allow setuid-mount squashfs = yes`, or root",
-        ),
-    ),
+    ways=(Way("unpacked", form=TREE),),
     configuration=("buildcfg",),
     settings="APPTAINER_",
     # These follow the end of another rank, or a truncated image: apptainer#1906, apptainer#2121, apptainer#2713.
@@ -365,13 +318,10 @@ RUNTIMES = (
         launch=("run", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
         bind="--mount=type=bind,source={source},destination={target}",
         form=OCI,
-        # Its images are the user's on all nodes (user guide, "Loading images from tar archives").
         storage=Storage(
             look=("sarus", "images", "--digests"),
             pull=("sarus", "pull"),
             lists_digests=True,
-            loaded="load/",
-            load=("sarus", "load", "{archive}", "{reference}"),
         ),
     ),
     # As NERSC makes it: the one that ReFrame writes commands for became Sarus. It keeps the working directory, and
@@ -391,28 +341,9 @@ RUNTIMES = (
             run="id:{identifier}",
             # Its gateways before 22.02, and those without skopeo, know tags only.
             takes_tags=True,
-            # What its gateway imports (doc/import.md) are files of users whom the site names, by its address.
-            filled_by="only its gateway brings images into its storage, from a registry",
         ),
     ),
     _PODMAN,
-    # NERSC's wrapper of Podman: an image that it pulls is copied into a SquashFS file that all nodes share
-    # (podman_hpc.py, "pull"), and one that it loads with a command of its own ("migrate"). GPUs come by an option of a
-    # module of the site's, etc/modules.d/gpu.yaml.
-    _PODMAN._replace(
-        name="Podman-HPC",
-        command="podman-hpc",
-        # It prints what Podman does.
-        answer="",
-        ways=(),
-        gpus="--gpu",
-        storage=Storage(
-            look=("podman-hpc", "image", "inspect", "--format={{.Id}}"),
-            pull=("podman-hpc", "pull"),
-            load=("podman-hpc", "load", "--quiet", "--input={archive}"),
-            finish=("podman-hpc", "migrate", "{name}"),
-        ),
-    ),
     # It prints its number only, and hands on the environment, /dev, /proc, /sys and /tmp. What a bind needs in the
     # image must be there, unless the image may be written (ch-run(1), "--bind").
     Runtime(
@@ -452,22 +383,6 @@ RUNTIMES = (
         required_option="--container-image",
         form=SQUASHFS,
     ),
-    # CSCS's, an option of Slurm's srun too; Enroot makes the containers, and hands on the environment. All else stands
-    # in a file (CSCS documentation, "Container Engine": "Running containerized environments").
-    Runtime(
-        name="ContainerEngine",
-        command="srun",
-        answer="",
-        launch=(
-            f'--environment="$(sh {SCRIPT} "$PWD"/{{image}} {{workdir}} {{binds}} {{options}})"',
-            "{program}",
-        ),
-        bind="{source}:{target}",
-        alone="srun --nodes=1 --ntasks=1",
-        required_option="--environment",
-        script=ENVIRONMENT_FILE,
-        form=SQUASHFS,
-    ),
     # Options of the docker run reference. Without root, its network is that of a process between it and the host
     # (Docker's manual, "Rootless mode": "Networking").
     Runtime(
@@ -480,8 +395,6 @@ RUNTIMES = (
         variable=("--env",),
         variables=_PODMAN.variables,
         variable_file=_PODMAN.variable_file,
-        script=HAND_ON,
-        script_name=HAND_ON_SCRIPT,
         before=("sh", HAND_ON_SCRIPT),
         label="--label={label}",
         rootless=(

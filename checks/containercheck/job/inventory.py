@@ -195,10 +195,7 @@ def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
 
 
 def mpi_libraries() -> List[Dict[str, str]]:
-    """Return the MPI libraries that the loader finds: family, title, library, and the version by its program.
-
-    First comes the one that programs are compiled with, else Open MPI.
-    """
+    """Return the MPI libraries that the loader finds: family, title, library, and the version by its program."""
     names = set()
     _, listed = output_of(["ldconfig", "-p"] if shutil.which("ldconfig") else ["/sbin/ldconfig", "-p"])
     names.update(re.findall(r"^\s*(libmpi\S*)", listed, re.MULTILINE))
@@ -217,23 +214,7 @@ def mpi_libraries() -> List[Dict[str, str]]:
         number = re.search(r"(?:Open MPI|MPICH Version): *v?(\S+)", output)
         title = mpi.ABIS[family].title
         libraries.append({"family": family, "title": title, "library": name, "version": number[1] if number else ""})
-    first = _family_of_compiler() or "openmpi"
-    return sorted(libraries, key=lambda library: library["family"] != first)
-
-
-def _family_of_compiler() -> str:
-    """Return the family of MPI that ``mpicc`` links with; empty if unknown."""
-    if not shutil.which("mpicc"):
-        return ""
-    # Open MPI and MPICH, with their derivatives, print the compiler's command line for this word.
-    _, command_line = output_of(["mpicc", "-show"])
-    for directory in re.findall(r"(?:^|\s)-L(\S+)", command_line):
-        for name in re.findall(r"(?:^|\s)-l(mpi\w*)", command_line):
-            library = Path(directory, f"lib{name}.so")
-            family = mpi.family_of(mpi.soname_of(str(library.resolve()))) if library.exists() else None
-            if family:
-                return family
-    return ""
+    return sorted(libraries, key=lambda library: library["family"] != "openmpi")
 
 
 def pmi_plugins() -> List[str]:

@@ -1,8 +1,8 @@
 """Locks between the processes that measure, build, or write into one directory.
 
 A lock is the kernel's, on a file that is opened for writing: NFS grants an exclusive lock on nothing else. On a file
-system without locks, a symbolic link beside the file stands for the lock. Every user who may make files beside a lock
-may take it, and may hold it for ever: so every wait has an end, and its message names the holder.
+system without locks, a line says so, and nothing is locked. Every user who may make files beside a lock may take it,
+and may hold it for ever: so every wait has an end, and its message names the holder.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -16,7 +16,7 @@ import stat
 import time
 import uuid
 from pathlib import Path
-from typing import Callable, ContextManager, Iterator, Optional
+from typing import ContextManager, Iterator, Optional
 
 #: Variable that names another directory for the machine's locks: that of tests in parallel, which measure nothing.
 OTHER_DIRECTORY = "CONTAINERCHECK_LOCKS"
@@ -61,97 +61,48 @@ class HeldError(LockError):
 def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = None) -> Iterator[bool]:
     """Hold a lock on ``path``, which is made where it does not exist; give whether it had to wait.
 
-    :param shared: several holders of a shared lock exclude one exclusive holder, and not each other; on a file system
-        without locks they do.
+    :param shared: several holders of a shared lock exclude one exclusive holder, and not each other.
     :param waiting: message to print, with the holder's name, and again as long as the wait lasts; empty for none.
     :param patience: seconds to wait, :data:`PATIENCE` by default.
     :raises HeldError: the lock was held for longer than that.
     :raises LockError: ``path`` is not a file that can be locked.
     :raises OSError: the file cannot be made or opened.
     """
-    wait = _Wait(path, waiting, PATIENCE if patience is None else patience)
-    release = _take(path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, wait)
+    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    patience = PATIENCE if patience is None else patience
+    began, known, announced, has_waited = time.monotonic(), "", 0.0, False
+    descriptor = open_lock_file(path)
     try:
-        if waiting and wait.began is not None:
-            print(f"waited {time.monotonic() - wait.began:.1f} s", flush=True)
-        yield wait.began is not None
+        while not _try(descriptor, operation, path):
+            holder, now, has_waited = holder_of(descriptor), time.monotonic(), True
+            if waiting and (holder != known or now >= announced + AGAIN):
+                waited = f", for {now - began:.0f} s" if holder == known else ""
+                print(f"{waiting} ({holder}){waited}", flush=True)
+                known, announced = holder, now
+            if now >= began + patience:
+                raise HeldError(path, holder, patience)
+            time.sleep(LOOK)
+        # Cleaners of old files leave it.
+        with contextlib.suppress(OSError):
+            os.utime(descriptor)
+        if waiting and has_waited:
+            print(f"waited {time.monotonic() - began:.1f} s", flush=True)
+        yield has_waited
     finally:
-        release()
+        os.close(descriptor)
 
 
-class _Wait:
-    """The wait for a lock, which is announced and has an end."""
-
-    def __init__(self, path: Path, waiting: str, patience: float) -> None:
-        self._path, self._waiting, self._patience = path, waiting, patience
-        self.began: Optional[float] = None
-        self._holder, self._announced = "", 0.0
-
-    def sleep(self, holder: str) -> None:
-        """Wait for a moment; print the holder if it is new or was printed long ago.
-
-        :raises HeldError: no time is left.
-        """
-        now = time.monotonic()
-        self.began = now if self.began is None else self.began
-        if self._waiting and (holder != self._holder or now >= self._announced + AGAIN):
-            waited = f", for {now - self.began:.0f} s" if holder == self._holder else ""
-            print(f"{self._waiting} ({holder}){waited}", flush=True)
-            self._holder, self._announced = holder, now
-        if now >= self.began + self._patience:
-            raise HeldError(self._path, holder, self._patience)
-        time.sleep(LOOK)
-
-
-def _take(path: Path, operation: int, wait: _Wait) -> Callable[[], None]:
-    """Take a lock, and return the function that releases it."""
-    while True:
-        with contextlib.ExitStack() as opened:
-            descriptor = open_lock_file(path)
-            opened.callback(os.close, descriptor)
-            try:
-                while not _try(descriptor, operation):
-                    wait.sleep(holder_of(descriptor))
-            except OSError as error:
-                if error.errno not in NO_LOCKS:
-                    raise
-                return _take_link(path.with_name(f"{path.name}.held"), wait)
-            # A cleaner of old files may have removed it: then others lock another file of that name.
-            if _is_at(descriptor, path):
-                with contextlib.suppress(OSError):
-                    os.utime(descriptor)
-                return opened.pop_all().close
-
-
-def _try(descriptor: int, operation: int) -> bool:
-    """Lock an open file unless another process has it locked, and tell whether it is locked now."""
+def _try(descriptor: int, operation: int, path: Path) -> bool:
+    """Lock an open file unless another process has it locked, and tell whether it is locked, or cannot be, now."""
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        print(f"{path}: its file system has no locks, and nothing keeps two processes apart", flush=True)
     return True
-
-
-def _take_link(link: Path, wait: _Wait) -> Callable[[], None]:
-    """Make the link that stands for a lock, and return the function that removes it; a killed process leaves it."""
-    while True:
-        try:
-            link.symlink_to(f"process {os.getpid()} on {os.uname().nodename}")
-        except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):
-                wait.sleep(f"{os.readlink(str(link))}; if that has ended, remove {link}")
-        else:
-            held = contextlib.ExitStack()
-            held.enter_context(contextlib.suppress(FileNotFoundError))
-            held.callback(link.unlink)
-            return held.close
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(str(path)))
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

@@ -72,22 +72,21 @@ def write_cores(wanted: int, usable: Optional[List[List[int]]] = None) -> None:
     Path(contract.BIND).write_text(BIND)
 
 
-def copy_dlb(home: str, runtime: str = "") -> None:
+def copy_dlb(home: str) -> None:
     """Copy DLB's library and the OpenMP runtime into the stage directory.
 
     :param home: directory that DLB is installed in.
-    :param runtime: path of the OpenMP runtime; empty to look for one.
     :raises NeighboursError: one of them is not there.
     """
     found = [path for name in ("lib", "lib64") for path in Path(home, name).glob(LIBRARY)]
     if not home or not found:
         missing = f"{HOME} is {home!r}, and has no lib/{LIBRARY}" if home else f"{HOME} is not set"
         raise NeighboursError(f"no software: no DLB on {os.uname().nodename}: {missing}")
-    openmp = runtime or _openmp_runtime()
-    if not openmp or not Path(openmp).exists():
+    openmp = _openmp_runtime()
+    if not openmp:
         raise NeighboursError(
             f"no software: {os.uname().nodename} has no OpenMP runtime that DLB can work with (LLVM's libomp, Intel's "
-            "libiomp5): install libomp5, or name its path: -S openmp_runtime="
+            "libiomp5): install libomp5"
         )
     directory = Path(contract.DLB)
     directory.mkdir(exist_ok=True)
@@ -162,15 +161,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("cores").add_argument("wanted", type=int)
-    dlb = commands.add_parser("dlb")
-    dlb.add_argument("--openmp-runtime", default="")
+    commands.add_parser("dlb")
     commands.add_parser("report").add_argument("programs", nargs="+")
     arguments = parser.parse_args()
     try:
         if arguments.command == "cores":
             write_cores(arguments.wanted)
         elif arguments.command == "dlb":
-            copy_dlb(os.environ.get(HOME, ""), arguments.openmp_runtime)
+            copy_dlb(os.environ.get(HOME, ""))
         else:
             sys.exit(report(map(read, arguments.programs)))
     except NeighboursError as error:

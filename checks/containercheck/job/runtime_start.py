@@ -22,25 +22,17 @@ import re
 import shlex
 import shutil
 import stat
-import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from containercheck.job import container_runtimes, contract, launch, locks, processes, texts
+from containercheck.job import container_runtimes, contract, launch, locks, processes
 from containercheck.job.build import file_trees
-from containercheck.job.container_runtimes import FUSE, KERNEL, Runtime
+from containercheck.job.container_runtimes import Runtime
 
 #: Variables with settings of the host's MPI, loader and Python.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
-#: Programs of FUSE that mount image files, by the beginning of their names.
-MOUNTERS = re.compile("squashfuse")
-#: What a runtime does with an image file that nothing mounts.
-UNPACKED = "unpacked"
-#: Seconds that a container may take to start for :func:`mounted_by`.
-PATIENCE = 120
 #: Of these, the variables that the library sets for every container.
 OURS = ("PMIX_MCA_gds",)
 #: Name of a directory for a job alone: the number of its user, and a random part that cannot be guessed.
@@ -66,10 +58,7 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
         of_root = answers_rootless(runtime, command) == "false"
         user = runtime.user_of_root.format(user=os.geteuid(), group=os.getegid())
         chosen += filter(None, [user if of_root else runtime.same_user])
-    way = runtime.way
-    chosen += way.root_options if os.geteuid() == 0 else ()
-    in_namespace = is_crippled_root() if way.user_namespace is None else way.user_namespace
-    if runtime.user_namespace and in_namespace:
+    if runtime.user_namespace and is_crippled_root():
         chosen.append(runtime.user_namespace)
     shared = runtime.shared_namespace
     if shared and ranks > 1 and shared in processes.output_of([command, *runtime.help]):
@@ -144,64 +133,6 @@ def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
         # Some, such as bind paths, occur several times.
         directives.setdefault(name, []).append(value)
     return {name: ", ".join(values) for name, values in directives.items()}
-
-
-def mounted_by(words: List[str], image: str) -> Tuple[str, str]:
-    """Return who mounts an image file, and the last line that the runtime printed.
-
-    While the container lives, a program of FUSE runs, or the kernel has the file as a loop device.
-
-    :param words: the runtime with its options.
-    :return: for who, :data:`KERNEL`, :data:`FUSE`, :data:`UNPACKED`, or empty where no container starts.
-    """
-    command = [*words, image, "sh", "-c", "echo; read -r line"]
-    pipes: Dict[str, Any] = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
-    process = subprocess.Popen(command, start_new_session=True, **pipes)
-    limit = threading.Timer(PATIENCE, process.kill)
-    limit.start()
-    try:
-        started = process.stdout.readline() if process.stdout else b""
-        names = [processes.status_of(pid)[0] for pid in processes.descendants(process.pid)]
-        is_loop = os.path.realpath(image) in _files_of_loop_devices()
-        _, printed = process.communicate(b"\n")
-    finally:
-        limit.cancel()
-        processes.end(process.pid, 1.0)
-    lines = [line for line in os.fsdecode(printed).splitlines() if line.strip()]
-    who = KERNEL if is_loop else UNPACKED
-    who = FUSE if any(MOUNTERS.match(name) for name in names) else who
-    return who if started else "", texts.printable(lines[-1]) if lines else "it printed nothing"
-
-
-def _files_of_loop_devices() -> List[str]:
-    files = []
-    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):
-            files.append(path.read_text(errors="replace").strip())
-    return files
-
-
-def prove(runtime: Runtime, words: List[str], image: str) -> None:
-    """Check that a runtime mounts an image file in the chosen way.
-
-    :param words: the runtime with its options.
-    :raises SystemExit: it does not run the image, or something else mounts it.
-    """
-    way = runtime.way
-    if not way.mounted_by:
-        return
-    who, line = mounted_by(words, image)
-    if who != way.mounted_by:
-        problems = {
-            "": f"it starts no container: {line}",
-            FUSE: "a program of FUSE mounts the image",
-            KERNEL: "the kernel mounts the image",
-            UNPACKED: "it unpacks the image at every start",
-        }
-        sys.exit(
-            f"error: {runtime.title} on {os.uname().nodename}: {problems[who]}\n"
-            f"it needs {way.requirement}: have that, or leave {runtime.title} out"
-        )
 
 
 def is_crippled_root() -> bool:
@@ -329,7 +260,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
-    parser.add_argument("--runtime", help="name of the runtime, where its command is that of several")
     parser.add_argument("--way", default="", help="how the runtime is to run images, where it has several ways")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("--stored-image", action="store_true", help="the runtime keeps the image in its own storage")
@@ -354,8 +284,6 @@ def main() -> None:
     elif arguments.image:
         verify_image(arguments.image)
     runtime, version = identify(arguments.command)
-    if arguments.runtime:
-        runtime = container_runtimes.by_name(arguments.runtime)
     try:
         runtime = runtime.in_way(arguments.way)
     except KeyError:
@@ -367,9 +295,6 @@ def main() -> None:
     if arguments.stored_image and runtime.variables:
         image = shlex.split(launch.Launch(arguments.side).image)[0]
         words += image_variables(runtime, arguments.command, image, arguments.side)
-    if arguments.way and arguments.image:
-        alone = options(runtime, arguments.command, 0)
-        prove(runtime, [arguments.command, runtime.launch[0], *alone], str(arguments.copy_to or arguments.image))
     if arguments.way:
         version = f"{version} ({arguments.way})"
     kept_out = hidden(runtime, os.environ, arguments.own_environment)

@@ -38,7 +38,7 @@ BUILTIN = "generic"
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
-#: Line at the end on cases that were not generated (application/requests.py).
+#: Line at the end on cases that were not generated (application/interface.py).
 FULL_AXES = r"^(\d+ more case\(s\) of all checks belong to the full axes.*)"
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"

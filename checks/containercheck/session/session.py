@@ -27,7 +27,7 @@ from containercheck.session.usage import UsageError
 #: Days of the database that are read: machines change.
 DAYS = 90
 #: Exception of the library where -S sets a variable that does not exist
-#: (checks/containercheck/application/requests.py).
+#: (checks/containercheck/application/interface.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: Most cases of a run that are named in its message.
 NAMED = 6

@@ -86,10 +86,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
     "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
     "--scheduler": {
-        "choices": ("slurm", "pbs", "sge", "flux"),
+        "choices": ("slurm", "pbs", "sge"),
         "help": "the scheduler to ask; by default the first of these that answers",
     },
-    "--no-jobs": {"action": "store_true", "help": "submit no job to ask a node"},
     "--system": {"metavar": "NAME", "help": "name of the system"},
     "--json": {"action": "store_true", "help": "print it as one JSON object, for programs and reports of bugs"},
     "--database": {

@@ -167,8 +167,8 @@ def _contained_commands(
     files = place.mpi_scripts()
     if runtime.way.own_network:
         files[container_runtimes.OWN_NETWORK_SCRIPT] = container_runtimes.OWN_NETWORK
-    if runtime.script:
-        files[runtime.script_name] = runtime.script
+    if runtime.before:
+        files[container_runtimes.HAND_ON_SCRIPT] = container_runtimes.HAND_ON
     if observed:
         others[contract.OBSERVE_SIDE] = _observing(side, place)
     if side.may_fail:
@@ -388,9 +388,6 @@ class _InContainer:
         container, runtime = self._container, self._container.runtime
         words = [f"--command={container.typed}", f"--ranks={layout.ranks_per_node if self._program.mpi else 0}"]
         words += [] if container.host_mpi else ["--own-environment"]
-        # Several have the launcher's command, which then does not tell them apart.
-        is_known = container_runtimes.by_command(runtime.command).name == runtime.name
-        words += [] if is_known else [f"--runtime={runtime.name}"]
         words += [f"--way={runtime.way.name}"] if runtime.way.name else []
         words += [] if runtime.storage else [f"--image={container.image}"]
         words += [f"--required-option={runtime.required_option}"] if runtime.required_option else []

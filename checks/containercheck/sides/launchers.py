@@ -34,17 +34,12 @@ def runtime_needs(partition: SystemPartition, runtime: Runtime | None) -> Needs:
     return Needs(modules=tuple(environ.modules), variables=environ.env_vars) if environ else Needs()
 
 
-def partition_launcher(
-    job: Job, site: Site, layout: Layout, options: Sequence[str] = (), name: str | None = None
-) -> Launcher:
+def partition_launcher(job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
     """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
 
     :param options: further options.
-    :param name: ReFrame's name of another launcher, which replaces it.
     """
-    if job.launcher.registered_name == "local":
-        name = name or "mpirun"
-    launcher = getlauncher(name)() if name else job.launcher
+    launcher = getlauncher("mpirun")() if job.launcher.registered_name == "local" else job.launcher
     return _started_by(launcher, job, layout, options, site.mpi_family)
 
 

@@ -206,7 +206,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str], where: str, hin
     :raises SiteError: a name is not known; the message has the nearest known name, or all of them.
     """
     for name in sorted(set(names) - set(known)):
-        near = nearest(name, known)
+        near = "caches" if name.endswith("_cache") and "caches" in known else nearest(name, known)
         advice = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}."
         raise SiteError(f"{where}: unknown {name!r}: {advice}{hint}")
 

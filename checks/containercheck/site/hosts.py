@@ -21,7 +21,8 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
-from containercheck.site import node_commands, schedulers, waiting
+from containercheck.job.inventory import inventory
+from containercheck.site import jobs, node_commands
 from containercheck.site.sites import RELEASES, Site
 
 Version = tuple[int, int]
@@ -124,9 +125,9 @@ def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bo
     # The nodes see the stage directory too.
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as place, contextlib.ExitStack() as jobs:
+    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as place, contextlib.ExitStack() as entered:
         asked = [
-            jobs.enter_context(_Question(name, Path(place, str(number)), job_options, exclusive))
+            entered.enter_context(_Question(name, Path(place, str(number)), job_options, exclusive))
             for number, name in enumerate(names)
         ]
         return dict(zip(names, [question.answer() for question in asked]))
@@ -146,11 +147,11 @@ class _Question:
         # Grid Engine reads a relative directory as one below the user's home.
         facts = {"name": "ask", "workdir": str(place), "sched_access": partition.access, "sched_options": job_options}
         self._job = job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
-        job.num_tasks, job.options = 1, schedulers.access_of(job)
+        job.num_tasks, job.options = 1, jobs.access_of(job)
         job.exclusive_access = exclusive and site.exclusive
         job.max_pending_time = site.max_pending_time or PATIENCE
         job.time_limit = PROMPT
-        self._watch, self._place, self._error = waiting.Watch(job), place, UnknownError("its job was not submitted")
+        self._place, self._error = place, UnknownError("its job was not submitted")
         # The site's container runtime may come with a module.
         of_runtime = partition.container_environs.get(partition.container_runtime)
         command = f"{node_commands.in_job(site, 'inventory')} >{_FACTS}"
@@ -166,16 +167,14 @@ class _Question:
             return Answer(error=self._error)
         with self._explained():
             job.wait()
-            if self._watch.why:
-                raise GivenUpError(f"its job, {job.jobid}, was given up: {self._watch.why}")
             if job.exception:
                 raise job.exception
             stderr = self._place / job.stderr
-            if not waiting.appears(stderr.exists):
-                raise UnseenError(waiting.unseen(self._place.parents[1]))
+            if not jobs.appears(stderr.exists):
+                raise UnseenError(jobs.unseen(self._place.parents[1]))
             facts = self._place / _FACTS
             if not facts.exists() or not facts.stat().st_size:
-                raise UnknownError(f"its job failed: {waiting.last_line(stderr)}")
+                raise UnknownError(f"its job failed: {jobs.last_line(stderr)}")
             return Answer(json.loads(facts.read_text()))
         return Answer(error=self._error)
 
@@ -206,22 +205,37 @@ class _Question:
 
 
 def main() -> None:
-    """Ask a node of each partition, for a command that is no session of ReFrame; write the answers into a file.
+    """Ask a node of each partition, for a command that is not a session of ReFrame; write the answers into a file.
 
-    The first argument is what is asked, in JSON. The others are ReFrame's, which reads its configuration by them.
+    The first argument is the path of that file, the second the options of the jobs, in JSON. The others are ReFrame's,
+    which reads its configuration by them.
     """
     from reframe.frontend import cli
 
-    wanted = json.loads(sys.argv.pop(1))
+    file, job_options = Path(sys.argv.pop(1)), json.loads(sys.argv.pop(1))
     try:
         cli.main()
     except SystemExit as end:
         if end.code:
             raise
-    schedulers.leave_outer_job()
-    answers = ask_all(wanted["partitions"], wanted["job_options"], exclusive=True)
-    facts = {name: {"facts": answer.facts, "problem": str(answer.error or "")} for name, answer in answers.items()}
-    Path(wanted["file"]).write_text(json.dumps(facts))
+    jobs.leave_outer_job()
+    partitions = {partition.fullname: partition for partition in runtime().system.partitions}
+    local = {name for name, partition in partitions.items() if partition.scheduler.registered_name == "local"}
+    # A job loads the module of a runtime, also on this machine.
+    here = {name for name in local if not any(each.modules for each in partitions[name].container_environs.values())}
+    others = [name for name in partitions if name not in here]
+    answers = {**dict.fromkeys(here, Answer(inventory() if here else {})), **ask_all(others, job_options, True)}
+    listed = [
+        {
+            "partition": name,
+            "is_here": name in local,
+            "facts": answers[name].facts,
+            "problem": str(answers[name].error or ""),
+            "platforms": [*partition.container_environs],
+        }
+        for name, partition in partitions.items()
+    ]
+    file.write_text(json.dumps(listed))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import reframe.utility.typecheck as typ
-from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
@@ -82,7 +81,6 @@ class Site:
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)
     mpich_launcher_options: list[str] | None = extra(typ.List[str])
-    image_launcher: str | None = extra(str, read=getlauncher)
     image_launcher_options: list[str] = extra(typ.List[str], list)
     container_network: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
@@ -94,17 +92,11 @@ class Site:
     software: dict[str, Software] | None = extra(typ.Dict[str, dict])
     file_systems: dict[str, str] | None = extra(typ.Dict[str, str])
     references: str | None = extra(str)
-    image_cache: str | None = extra(str)
-    venv_cache: str | None = extra(str)
-    jar_cache: str | None = extra(str)
-    program_cache: str | None = extra(str)
-    input_cache: str | None = extra(str)
     spack: str = extra(str, "spack")
     spack_site: str | None = extra(str)
-    spack_cache: str | None = extra(str)
     easybuild: str = extra(str, "eb")
     easybuild_site: str | None = extra(str)
-    easybuild_cache: str | None = extra(str)
+    caches: str | None = extra(str)
     cache_owners: list[str] = extra(typ.List[str], list)
     own_checks: list[str] = extra(typ.List[str], list)
 
@@ -180,12 +172,12 @@ class Site:
         return tolerances
 
     def cache(self, setting: str) -> Path:
-        """Return the directory of a cache: the site's, or one below the user's own cache.
+        """Return the directory of a cache, below the site's ``caches`` or the user's own.
 
-        :param setting: the extra, such as ``image_cache``, whose default is called ``images``.
+        :param setting: kind of the cache, such as ``image_cache``, whose directory is called ``images``.
         """
-        configured = getattr(self, setting)
-        return path_of(configured) if configured else private_directory(setting)
+        user_cache = private_directory(setting)
+        return path_of(self.caches) / user_cache.name if self.caches else user_cache
 
 
 @functools.cache

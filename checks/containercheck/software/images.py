@@ -122,9 +122,8 @@ class _Image:
         if not runtime.builds:
             builder = self._builder()
             if builder is None:
-                filled = f", and {runtime.storage.filled_by}" if runtime.storage and runtime.storage.filled_by else ""
                 instead = "" if candidate.arguments is not None else "; name a ready one in the site's extras, images"
-                raise Unavailable(f"no image: {runtime.command} cannot build {self.recipe}{filled}{instead}")
+                raise Unavailable(f"no image: {runtime.command} cannot build {self.recipe}{instead}")
             unnamed = replace(candidate, command=None, builds=False)
             return self._converted(replace(self, runtime=builder, candidate=unnamed)._of_recipe(), builder)
         arguments = [f"{name}={value}" for name, value in (candidate.arguments or {}).items()]
@@ -222,8 +221,6 @@ class _Image:
         name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
         image = storage.run.format(name=name, identifier=launch.content_of(contract.IMAGE_ID))
         found = Provision(image=image, provenance={"image": texts.without_credentials(name)})
-        if storage.is_loaded(name):
-            return found
         parts = self._pulled(name)
         if storage.per_node and not self.site.is_here:
             words = [*self._on_each_node(), "pull", node_commands.as_json(parts)]

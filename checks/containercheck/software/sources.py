@@ -6,7 +6,8 @@ import shlex
 import shutil
 from pathlib import Path
 
-from containercheck.job import contract, pins, texts
+from containercheck.job import contract, texts
+from containercheck.job.build import machine
 from containercheck.site import node_commands
 from containercheck.site.sites import Site, path_of
 from containercheck.software.provision import (
@@ -118,7 +119,7 @@ def provide_environment(wanted: Wanted, site: Site) -> Provision:
     if wanted.requirements is None:
         return Provision()
     path = CHECKS / "src" / wanted.requirements
-    if path.exists() and (problem := pins.not_for(path.parent.name, path, architecture_of(site))):
+    if path.exists() and (problem := machine.not_for(path.parent.name, path, architecture_of(site))):
         raise Unavailable(f"no software: {problem}")
     build = node_commands.in_build(
         site,

@@ -110,18 +110,6 @@ def test_an_integrated_container_that_loses_the_fabric_fails(on_cluster):
         assert {seen["host"], *seen["nodes"]} == {"node1", "node2"}, seen
 
 
-def test_two_faults_of_mpi_at_once_are_both_named(on_cluster):
-    """Ethernet in place of the fabric, and small buffers of its sockets: neither hides the other."""
-    faults = {"OMPI_MCA_btl_tcp_if_include": "eth0", "OMPI_MCA_btl_tcp_sndbuf": "4096"}
-    planted = ",".join(f"APPTAINERENV_{name}:{value}" for name, value in faults.items())
-    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=3", "-S", f"env_vars={planted}")
-    case = result.case("integrated")
-    assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
-    named = [cause["about"] for cause in case["causes"][:2]]
-    assert set(named) == set(faults), case["causes"]
-    assert all(name in case["fail_reason"] for name in faults), case["fail_reason"]
-
-
 @contextlib.contextmanager
 def runtime_of(on_cluster, nodes, commands):
     """Have containers of some nodes started by a shell script.
@@ -318,17 +306,3 @@ def test_a_stage_directory_that_the_nodes_do_not_see_is_named(on_cluster):
         shutil.rmtree(hidden)
     reason = result.case("bare")["fail_reason"]
     assert re.search(rf"the job wrote nothing: the nodes do not see {hidden}/stage/\S+: set the stage", reason), reason
-
-
-def test_the_commands_in_the_script_of_a_run_can_be_copied_and_run(on_cluster):
-    result = on_cluster("-n", "Planted%variant=generic", "-S", "rounds=1", checks=PLANTED)
-    assert result.case("generic")["result"] == "pass", result.output
-    script = next((on_cluster.place / "stage").rglob("rounds/01-subject/run.sh")).read_text()
-    (line,) = [line for line in script.splitlines() if "apptainer exec" in line]
-    run = subprocess.run(
-        ["bash", "-c", line],
-        cwd=next((on_cluster.place / "stage").rglob("rfm_job.sh")).parent,
-        text=True,
-        capture_output=True,
-    )
-    assert "sum 42" in run.stdout, run.stderr

@@ -21,7 +21,6 @@ FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "quiet=0")
 RUNTIMES = {
     "file": "apptainer",
     "unpacked": "apptainer+unpacked",
-    "kernel": "apptainer+kernel",
     "podman": "podman",
     "charliecloud": "ch-run",
 }
@@ -147,8 +146,7 @@ def overlay(place):
 
 #: Candidates, with the name of a process that their containers have beside the program.
 TERMINATED = {
-    "engine and kernel": ("podman:podman,kernel:apptainer+kernel", "conmon"),
-    "FUSE and unpacked": ("fuse:apptainer+fuse,unpacked:apptainer+unpacked", "squashfuse"),
+    "engine and directory": ("podman:podman,unpacked:apptainer+unpacked", "conmon"),
     "overlay": ("host:podman,overlay:podman+overlay", "conmon"),
 }
 
@@ -228,11 +226,10 @@ def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, plac
     assert left(place) == {}
 
 
-@pytest.mark.parametrize("engine", ["Pyxis", pytest.param("ContainerEngine", marks=pytest.mark.long)])
-def test_containers_may_be_an_option_of_srun(session, place, engine):
+def test_containers_may_be_an_option_of_srun(session, place):
     """The options are the engine's, the launcher is Slurm's, and the containers are real."""
-    write_srun(place / "bin", engine, slurm=True)
-    (place / "site.py").write_text(SITE.format(path=CONFIGURATION, engine=engine))
+    write_srun(place / "bin")
+    (place / "site.py").write_text(SITE.format(path=CONFIGURATION, engine="Pyxis"))
     variables = {**environment(place, str(place / "site.py")), "PATH": f"{place}/bin:{os.environ['PATH']}"}
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
     result = session(*arguments, checks=REPOSITORY / "checks", **variables)
@@ -240,8 +237,7 @@ def test_containers_may_be_an_option_of_srun(session, place, engine):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]
     scripts = [path.read_text() for path in place.rglob("01-subject/run.sh")]
-    option = {"Pyxis": "--container-image=", "ContainerEngine": "--environment="}[engine]
-    assert len(scripts) == 2 and all(f" {option}" in text for text in scripts)
+    assert len(scripts) == 2 and all(" --container-image=" in text for text in scripts)
     assert left(place) == {}
     records = [json.loads(path.read_text()) for path in place.rglob("rounds.json")]
     assert {run["side"] for record in records for run in record["runs"]} == {"baseline", "subject"}

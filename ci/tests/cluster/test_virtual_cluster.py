@@ -1,12 +1,8 @@
 """The cluster in a box: it comes up, survives what is done to it, and leaves nothing behind."""
 
-import contextlib
 import os
 import re
-import shutil
-import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -115,13 +111,6 @@ def test_comes_up_from_nothing(before):
     assert cluster("status").count("idle") == 2
 
 
-def test_second_up_starts_nothing(up):
-    """What runs is left alone."""
-    there = processes()
-    assert "starting" not in cluster("up")
-    assert processes() == there
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -143,18 +132,6 @@ def test_every_node_is_a_machine_of_its_own(up, user):
     see = "cd /tmp; mkdir of-$(hostname); sleep 1; echo $(nproc) $(ls /sys/class/net) of-*; rmdir of-*"
     seen = run(*user, "srun", "--chdir=/", "-N2", "sh", "-c", see).splitlines()
     assert sorted(seen) == [f"1 eth0 fab0 lo of-node{i}" for i in (1, 2)]
-
-
-@pytest.mark.long
-def test_a_checkout_in_tmp_is_seen_by_the_nodes(before):
-    """Nothing else of the machine's /tmp is."""
-    cluster("down")
-    with tempfile.TemporaryDirectory(dir="/tmp") as copy, tempfile.NamedTemporaryFile(dir="/tmp") as hidden:
-        shutil.copytree(CLUSTER.parent, f"{copy}/ci")
-        run(f"{copy}/ci/virtual-cluster", "up", "--nodes", "2")
-        assert run("srun", "--chdir=/", "-N2", "ls", copy).split() == ["ci", "ci"]
-        assert Path(hidden.name).name not in run("srun", "--chdir=/", "-N1", "ls", "/tmp")
-        cluster("down")
 
 
 @pytest.mark.parametrize(
@@ -199,32 +176,6 @@ def test_fabric_is_faster_than_ethernet(up):
     assert min(fast) < 0.2 < slow
 
 
-@pytest.mark.long
-def test_killed_daemons_are_mended_by_up(up):
-    """However many of them died."""
-    for pid in processes():
-        # Some end because another did.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    cluster("up")
-    assert answering() == ["node1", "node2"]
-
-
-@pytest.mark.long
-def test_job_survives_the_controller(up, shared_file):
-    """A controller that is restarted in the middle of a job loses nothing."""
-    go_on = shared_file.with_suffix(".go-on")
-    job = submit(f"until rm {go_on}; do sleep 0.2; done; echo done >{shared_file}", "-N2")
-    for pid, name in processes("controller@").items():
-        if name == "slurmctld":
-            os.kill(pid, signal.SIGTERM)
-    assert eventually(lambda: not processes("controller@"))
-    assert "jobs are running" in cluster("up")
-    go_on.touch()
-    assert eventually(lambda: state_of(job) == "COMPLETED")
-    assert shared_file.read_text() == "done\n"
-
-
 def test_node_that_dies_fails_its_job(up):
     """Promptly, and up brings the node back."""
     job = submit("srun sleep 300", "-N2")
@@ -262,20 +213,3 @@ def test_crash_in_the_middle_of_up(before, seconds):
             assert cluster("status").count("idle") == 2
         cluster("down")
         assert eventually(lambda: leftovers() == before), leftovers()
-
-
-@pytest.mark.long
-def test_daemons_of_others_are_left_alone(up, tmp_path):
-    """A munged that the machine had before lives on."""
-    key = tmp_path / "key"
-    key.write_bytes(os.urandom(128))
-    key.chmod(0o600)
-    files = [f"--{name}-file={tmp_path / name}" for name in ("key", "pid", "log", "seed")]
-    other = subprocess.Popen(["munged", "--foreground", "--force", f"--socket={tmp_path}/socket", *files])
-    try:
-        assert eventually((tmp_path / "socket").exists)
-        cluster("down")
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.wait()

@@ -13,7 +13,6 @@ export PMIX_MCA_gds=hash
 [ "${SLURM_RESTART_COUNT:-0}" = 0 ] || { echo "error: Slurm started this job a second time" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
-python3 $REPOSITORY/checks/containercheck/job load image.oci sarus || exit 1
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 # integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} sarus run --mount=type=bind,source=$TMP/stage/here/only/builtin/PingPong_5ea09f99,destination=/rfm_workdir -w /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pingpong 1.5 40

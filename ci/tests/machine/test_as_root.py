@@ -85,19 +85,6 @@ def test_a_user_gets_a_range_after_the_others(machine):
         assert (found["a.b"], found["elsewhere"]) == (range(231072, 296608), range(296608, 362144))
 
 
-def test_users_who_get_a_range_at_once_get_ranges_of_their_own(machine):
-    for kind in ("uid", "gid"):
-        (machine / "etc" / f"sub{kind}").write_text("")
-    names = [f"user{number}" for number in range(8)]
-    for number, name in enumerate(names):
-        add_user(machine, name, 61010 + number)
-    run(machine, "".join(f"give_range {name} & " for name in names) + "wait")
-    for kind in ("uid", "gid"):
-        found = ranges(machine, kind)
-        assert sorted(found) == names
-        assert len({number for given in found.values() for number in given}) == 8 * 65536
-
-
 #: Installs nothing, until it may go on.
 APT = """
 case $* in *install*)
@@ -130,23 +117,6 @@ def test_services_are_started_again_where_the_set_up_is_killed(machine, number):
     finally:
         (machine / "go-on").touch()
     assert eventually(lambda: not policy(machine))
-
-
-def test_a_policy_whose_maker_is_dead_is_removed_and_any_other_stays(machine):
-    write_program(machine / "bin" / "apt-get", APT)
-    (machine / "go-on").touch()
-    file = machine / "upper" / "policy-rc.d"
-    file.unlink()
-    file.write_text("#!/bin/sh\n# Made by ci/setup while it installs packages: process 4194304\nexit 101\n")
-    done = run(machine, INSTALL)
-    assert done.returncode == 0, done.stderr
-    # While packages are installed, no service starts; nothing of it is left.
-    assert "exit 101" in (machine / "policy").read_text()
-    assert not policy(machine) and list((machine / "tmp").iterdir()) == []
-    file.unlink()
-    file.write_text("#!/bin/sh\n# the site's own\nexit 101\n")
-    assert run(machine, INSTALL).returncode == 0
-    assert policy(machine)
 
 
 def test_the_log_of_the_installation_is_nothing_that_others_could_make_first(machine):

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import CLUSTER, PROGRAMS, REPOSITORY, STATE, entry_command
+from conftest import CLUSTER, PROGRAMS, REPOSITORY, entry_command
 from users import ALICE, BOB, home_of, need_root, open_directory, run_as, start_as
 
 pytestmark = need_root
@@ -95,13 +95,6 @@ def everybodys(place):
     return directory / "containercheck.lock"
 
 
-def test_a_lock_that_was_made_under_a_narrow_umask_shuts_nobody_out(alice, bob, everybodys):
-    narrow = f"import os; os.umask(0o077)\n{HOLD}"
-    assert python_as(ALICE, alice, narrow, everybodys, 60).stdout == "held\n"
-    assert stat.S_IMODE(everybodys.stat().st_mode) == 0o666
-    assert hold(BOB, bob, everybodys).stdout == "held\n"
-
-
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
@@ -130,50 +123,21 @@ def test_whoever_holds_a_lock_for_ever_is_named_and_not_waited_for_without_end(a
         assert told in done.stderr
 
 
-def test_a_lock_that_is_removed_while_it_is_waited_for_is_none(alice, bob, everybodys):
-    """What cleans up /var/tmp does that: whoever comes later locks another file of that name."""
-    with running(BOB, bob, *hold_words(bob, everybodys)) as holder:
-        waiter = hold(ALICE, alice, everybodys, start=start_as)
-        assert waiter.stdout.readline().startswith("waiting")
-        everybodys.unlink()
-        with running(BOB, bob, *hold_words(bob, everybodys)) as later:
-            holder.stdin.close()
-            assert waiter.stdout.readline() == f"waiting (process {later.pid} of user {BOB})\n"
-            later.stdin.close()
-        assert waiter.stdout.readline().startswith("waited")
-        assert waiter.stdout.readline() == "held\n"
-        waiter.communicate("", timeout=60)
-
-
-#: Has flock fail as for NFS (an exclusive lock needs a file that is open for writing), or for Lustre without locks.
-WITHOUT_LOCKS = """
+#: Has flock fail as for NFS: an exclusive lock needs a file that is open for writing.
+OVER_NFS = """
 import errno, fcntl, os
 def flock(descriptor, operation, real=fcntl.flock):
-    reads = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
-    if {kind!r} == "lustre" or (reads and operation & fcntl.LOCK_EX):
-        raise OSError(errno.ENOSYS if {kind!r} == "lustre" else errno.EBADF, "no locks")
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY and operation & fcntl.LOCK_EX:
+        raise OSError(errno.EBADF, "no locks")
     return real(descriptor, operation)
 fcntl.flock = flock
 """
 
 
-@pytest.mark.parametrize("kind", ["nfs", "lustre"])
-def test_where_the_file_system_has_no_locks_a_holder_excludes_others_and_once_killed_is_named(
-    alice, bob, everybodys, kind
-):
-    before = WITHOUT_LOCKS.format(kind=kind)
-    with running(BOB, bob, *hold_words(bob, everybodys, before)) as holder:
-        done = hold(ALICE, alice, everybodys, patience=1, before=before)
-        assert f"process {holder.pid}" in done.stdout and f"held by process {holder.pid}" in done.stderr
-        holder.kill()
-        holder.wait()
-        link = everybodys.with_name(f"{everybodys.name}.held")
-        if kind == "lustre":
-            done = hold(BOB, bob, everybodys, patience=1, before=before)
-            assert f"process {holder.pid} on {os.uname().nodename}; if that has ended, remove {link}" in done.stderr
-            link.unlink()
-        assert hold(BOB, bob, everybodys, patience=30, before=before).stdout.splitlines()[-1] == "held"
-    assert [path.name for path in everybodys.parent.iterdir() if path != everybodys] == []
+def test_over_nfs_a_holder_excludes_others(alice, bob, everybodys):
+    with running(BOB, bob, *hold_words(bob, everybodys, OVER_NFS)) as holder:
+        done = hold(ALICE, alice, everybodys, patience=1, before=OVER_NFS)
+        assert f"held by process {holder.pid}" in done.stderr
 
 
 # Caches
@@ -261,17 +225,6 @@ def test_a_site_fills_a_cache_for_all_under_an_account_of_its_own(alice, bob, so
     taken, said = compile_as(ALICE, alice, source, cache, f"--cache-owners={BOB}")
     assert f"the cache of programs {cache} cannot be written (Permission denied): it goes to" in said
     assert taken.parent == own_cache(alice)
-
-
-def test_a_group_that_is_trusted_fills_a_cache_together(alice, bob, source, place):
-    cache = place / "project"
-    cache.mkdir()
-    os.chown(cache, BOB, ALICE)
-    cache.chmod(0o2775)
-    owners = f"--cache-owners={BOB},@{ALICE}"
-    made, _ = compile_as(ALICE, alice, source, cache, owners)
-    assert made.parent == cache
-    assert compile_as(BOB, bob, source, cache, f"--cache-owners={ALICE},@{ALICE}") == (made, "")
 
 
 def test_what_somebody_leaves_in_a_shared_cache_is_in_nobodys_way(alice, bob, source, shared):
@@ -367,27 +320,7 @@ def test_a_directory_of_a_job_that_somebody_else_made_is_refused(alice, bob, pla
     )
 
 
-def test_what_a_killed_job_left_in_memory_is_removed_by_the_next_and_nobody_elses(alice, bob, place):
-    memory = place / "memory"
-    memory.mkdir()
-    memory.chmod(0o1777)
-    names = {who: memory / f"containercheck-{who}-{16 * '0'}" for who in (ALICE, BOB)}
-    for who, home in ((ALICE, alice), (BOB, bob)):
-        assert place_as(who, home, names[who]).returncode == 0
-    living = memory / f"containercheck-{ALICE}-{16 * '1'}"
-    living.mkdir()
-    (living / ".job").write_text(f"{os.uname().nodename} {os.getpid()} {began(os.getpid())}\n")
-    for path in (living, living / ".job"):
-        os.chown(path, ALICE, ALICE)
-    new = memory / f"containercheck-{ALICE}-{16 * '2'}"
-    assert place_as(ALICE, alice, new).returncode == 0
-    assert sorted(memory.iterdir()) == sorted([names[BOB], living, new])
-
-
 # The virtual cluster
-
-#: A node that no cluster has.
-NOBODYS = "node99"
 #: Has namespaces of its own, in which its user is root.
 OWN = ("unshare", "--user", "--map-root-user", "--mount")
 PRETENDS = (*OWN, "sh", "-c", "echo ready; cat")
@@ -398,16 +331,6 @@ def namespaces(bob):
     """Skip where the kernel gives ordinary users none."""
     if run_as(BOB, bob, *OWN, "true").returncode != 0:
         pytest.skip("users cannot have namespaces of their own here")
-
-
-@pytest.mark.usefixtures("namespaces")
-@pytest.mark.parametrize("action", [("exec", NOBODYS, "id"), ("kill-node", NOBODYS)], ids=["exec", "kill"])
-def test_a_process_that_says_that_it_is_a_node_is_none(bob, action):
-    with running(BOB, bob, *PRETENDS, VIRTUAL_CLUSTER_PART=f"{NOBODYS}@{STATE}") as pretender:
-        done = subprocess.run([CLUSTER, *action], cwd="/", text=True, capture_output=True, timeout=60)
-        assert f"no node '{NOBODYS}' is running" in done.stderr
-        assert done.returncode != 0
-        assert pretender.poll() is None
 
 
 def parts(records, *pattern):

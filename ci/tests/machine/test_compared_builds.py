@@ -11,7 +11,7 @@ from conftest import BARE, PLANTED, REPOSITORY, entry_of, evaluation_of, facts_o
 from containercheck import Answer, Candidate, Metric
 from containercheck.job import architectures
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.outputs.reading import UNREADABLE, WRONG
+from containercheck.job.outputs.reading import WRONG
 from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
@@ -63,12 +63,6 @@ def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
 )
 def test_a_processor_has_the_widest_set_of_its_own(arch, architecture, own):
     assert images.native_kernels(partition(arch, architecture)) == own
-
-
-@pytest.mark.parametrize(("arch", "architecture"), [("x86_64", "x86_64"), (None, "aarch64"), ("the-new-one", "x86_64")])
-def test_a_name_that_says_no_more_than_the_architecture_is_a_reason_for_a_skip(arch, architecture):
-    with pytest.raises(Unavailable, match="instruction set unknown: write 'arch' of a:b into the site file, under"):
-        images.native_kernels(partition(arch, architecture))
 
 
 @pytest.mark.parametrize(
@@ -153,35 +147,12 @@ def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outco
     assert judged.failures == []
 
 
-def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(outcome):
-    """Against bare, or another container that stays: does it compute the same?"""
-    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), replaces=False)
-    (row,) = judged.rows()
-    assert (row["verdict"], row["open_kind"]) == ("inconclusive", "faster")
-
-
-def test_a_native_image_that_is_slower_than_the_portable_one_fails(outcome):
-    _, judged = outcome(*((10.0, 10.0 + n / 100, 8.0 + n / 50) for n in range(16)))
-    (failure,) = judged.failures
-    assert re.search(r"rate is \S+ % (± \S+|\(\S+ to \S+) %\)? worse than portable in this session", failure)
-
-
 def test_an_image_that_was_built_for_another_set_is_a_wrong_answer_of_that_side(outcome):
     evaluation, _ = outcome((10.0, 10.0, 12.0), kernels="AVX2_256")
     (problem,) = evaluation.problems
     assert (problem.kind, problem.side) == (WRONG, "native")
     said = "wrong answer: native_kernels is 'AVX2_256', must be 'AVX_512'"
     assert (problem.side, problem.round, problem.text) == ("native", 1, said)
-
-
-def test_an_answer_of_one_side_is_asked_of_no_other(tmp_path):
-    for name, text in (("b", "rate 1\n"), ("n", "rate 1\n")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "out").write_text(text)
-        (tmp_path / name / "err").touch()
-    facts = facts_of([RATE], [Answer("native_kernels", SIMD, equals="AVX_512", side="native")], sides=[BARE, NATIVE])
-    evaluation = evaluation_of(record_of(run_of("baseline", "b"), run_of("native", "n")), facts, tmp_path)
-    assert [(problem.kind, problem.side) for problem in evaluation.problems] == [(UNREADABLE, "native")]
 
 
 def test_the_log_says_it_as_the_answers_ask_it():

@@ -184,7 +184,7 @@ def test_a_killed_compilation_leaves_nothing_that_is_taken_for_a_program(place):
 
 
 def test_a_check_in_cpp_is_compiled_into_the_sites_cache():
-    site = Site("a:b", is_here=False, architecture="x86_64", cores=2, gpus=0, program_cache="/shared/programs")
+    site = Site("a:b", is_here=False, architecture="x86_64", cores=2, gpus=0, caches="/shared")
     wanted = Wanted("Code", "code", source="code/code.cpp", compile_options=("-lx",), headers={"x.h": "libx-dev"})
     found = sources.provide_compiled(wanted, site)
     parts = {"source": f"{REPOSITORY}/checks/src/code/code.cpp", "options": ["-lx"], "headers": {"x.h": "libx-dev"}}

@@ -6,21 +6,15 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 
 import pytest
-from conftest import PROGRAMS, REPOSITORY, entry_command, eventually, write_program
-from containercheck.job import container_runtimes, contract, launch, locks, processes, runtime_start
-from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
-from containercheck.sides import commands
-from containercheck.sides.sides import Container, Launcher, Program, Side
-from containercheck.site.layout import Layout
-from containercheck.site.sites import Site
+from conftest import PROGRAMS, REPOSITORY, entry_command
+from containercheck.job import contract, locks, runtime_start
+from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, by_name
 from docker_engines import docker_itself, podman_as_docker
-from test_containers_left import ONCE
 from users import ALICE, environment_of, home_of, need_root, open_directory, with_ids, words_as
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -161,46 +155,6 @@ def test_docker_runs_the_image_that_its_storage_has(image, tmp_path, monkeypatch
     shutil.rmtree(run_directory, ignore_errors=True)
 
 
-#: A sarus that reads what its user guide says ("Loading images from tar archives"), and prints what stands there.
-SARUS = r"""
-case $1 in
-    load) [ $# = 3 ] && tar -tf "$2" manifest.json >/dev/null || exit 1; echo "$3" >>"$0.loaded" ;;
-    images)
-        [ "$*" = "images --digests" ] || exit 1
-        echo "REPOSITORY               TAG          DIGEST   IMAGE ID       CREATED               SIZE         SERVER"
-        [ ! -e "$0.loaded" ] ||
-            sed 's|^|load/|; s|:|  |; s|$|  <none>  2fe79f06fa6d  2018-01-31T15:08:56  47.04MB  load|' "$0.loaded"
-        ;;
-esac
-"""
-
-
-def test_sarus_loads_an_archive_under_a_name_of_its_own(image, tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    write_program(tmp_path / "bin" / "sarus", SARUS)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    facts, _ = convert(image / "stage", tmp_path / "cache", "Sarus")
-    tag = facts["source"]["sha256"][:12]
-    assert facts["path"] == (image / "stage" / "image.name").read_text().strip() == f"load/containercheck/image:{tag}"
-    convert(image / "stage", tmp_path / "cache", "Sarus")
-    assert (tmp_path / "bin" / "sarus.loaded").read_text() == f"containercheck/image:{tag}\n"
-
-
-def test_podman_hpc_copies_what_it_loads_for_all_nodes(image, podman, tmp_path, monkeypatch):
-    """By a command of its own after Podman's, of which it is a wrapper; where that fails, there is no image."""
-    (tmp_path / "bin").mkdir()
-    program = '[ "$1" = migrate ] || exec podman "$@"\n'
-    migrates = 'podman image exists "$2" && echo "$2" >>"$0.migrated"'
-    write_program(tmp_path / "bin" / "podman-hpc", program + migrates)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    facts, _ = convert(image / "stage", tmp_path / "cache", "Podman-HPC")
-    assert (tmp_path / "bin" / "podman-hpc.migrated").read_text() == f"{facts['path']}\n"
-    subprocess.run(["podman", "rmi", facts["path"]], check=True, capture_output=True)
-    write_program(tmp_path / "bin" / "podman-hpc", program + "echo no space; exit 1")
-    with pytest.raises(AssertionError, match="podman-hpc does not load localhost/containercheck/.*: no space"):
-        convert(image / "stage", tmp_path / "cache", "Podman-HPC")
-
-
 def test_nothing_of_the_host_gets_into_a_converted_image(image, tmp_path):
     """Apptainer binds the working directory and /var/tmp by itself, below directories that an archive has."""
     with open_directory() as place:
@@ -245,31 +199,6 @@ def test_apptainer_runs_a_directory_as_it_runs_the_file(image, tmp_path, monkeyp
         check_output(run("Apptainer", form, stage, PROGRAM), stage)
 
 
-@pytest.mark.parametrize(
-    ("way", "given", "problem"),
-    [
-        ("fuse", "fuse", None),
-        ("fuse", "kernel", "the kernel mounts the image"),
-        ("kernel", "fuse", "a program of FUSE mounts the image"),
-    ],
-)
-def test_who_mounts_an_image_is_proven(image, way, given, problem):
-    """And it is no proof where something else does: with the options of the other way, the gate is shut."""
-    if os.geteuid() != 0:
-        pytest.skip("only root mounts by the kernel, where Apptainer has no setuid part")
-    row = by_name("Apptainer").in_way(way)
-    options = runtime_start.options(by_name("Apptainer").in_way(given), "apptainer", 0)
-    if problem is None:
-        runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "stage" / "image.sif"))
-        with pytest.raises(SystemExit, match="it starts no container: .*no such file"):
-            runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "none.sif"))
-        return
-    with pytest.raises(
-        SystemExit, match=rf"error: apptainer\+{way} on .*: {problem}\nit needs .*leave apptainer\+{way} out"
-    ):
-        runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "stage" / "image.sif"))
-
-
 def test_charliecloud_runs_a_directory(image, tmp_path, monkeypatch):
     if shutil.which("ch-run") is None:
         pytest.skip("needs ch-run (Debian: charliecloud)")
@@ -288,104 +217,12 @@ def test_charliecloud_runs_a_directory(image, tmp_path, monkeypatch):
     assert "converted" in convert(image / "stage", tmp_path / "cache", "Charliecloud")[1]
 
 
-#: A srun with the options of Pyxis that ours uses: it takes them apart as args.c does, and lets Apptainer run the file.
-SRUN = r"""
-image= workdir= mounts= copies=1
-while :; do
-    case $1 in
-        --container-image=/*) [ -z "$image" ] || exit 9; image=${1#*=} ;;
-        --container-mounts=*:*) mounts="$mounts -B ${1#*=}" ;;
-        --container-workdir=/*) [ -z "$workdir" ] || exit 9; workdir=${1#*=} ;;
-        --ntasks=*) copies=${1#*=} ;;
-        --nodes=*) ;;
-        -*) echo "srun: unrecognized option '$1'" >&2; exit 1 ;;
-        *) break ;;
-    esac
-    shift
-done
-for rank in $(seq "$copies"); do
-    RANK=$rank apptainer exec $OPTIONS $mounts --pwd "$workdir" "$image" "$@" &
-done
-wait
-"""
-
-
-def test_pyxis_gets_options_that_it_understands(image, tmp_path, monkeypatch):
-    """The launcher's options are Pyxis' own, and the container is real; Enroot and Slurm are not."""
-    (tmp_path / "bin").mkdir()
-    write_program(tmp_path / "bin" / "srun", SRUN)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setenv("OPTIONS", " ".join(runtime_start.options(by_name("Apptainer"), "apptainer", 0)))
+def test_pyxis_gets_a_file_with_the_variables_where_enroot_looks(image, tmp_path):
     convert(image / "stage", tmp_path / "cache", "Pyxis")
-    monkeypatch.chdir(image / "stage")
-    # Enroot is in no distribution: it would find the variables of the image in its own place.
-    options = os.environ["OPTIONS"].split()
+    options = runtime_start.options(by_name("Apptainer"), "apptainer", 0)
     command = ["apptainer", "exec", *options, "image.sqsh", "cat", "/etc/environment"]
     output = subprocess.run(command, cwd=image / "stage", capture_output=True, text=True, check=True).stdout
     assert "OWN=a b" in output.splitlines()
-    container = Container(by_name("Pyxis"), "image.sqsh", options=("--container-mounts=/var:/data",))
-    program = Program("sh", ("-c", "echo $RANK; pwd; ls /data | head -n 1"))
-    for copies in (1, 2):
-        side = Side("subject", "generic", program, Launcher(f"srun --ntasks={copies}", ranks=copies), container)
-        site, stage = Site("here:compute", True, "x86_64", 2, 0), image / "stage"
-        stored = commands.side_commands(side, site, Layout(1, copies, 1), str(stage)).stored
-        (stage / contract.COMMANDS).write_text(json.dumps({"subject": stored}))
-        done = subprocess.run(
-            ["sh", "-c", launch.Launch("subject").run], cwd=stage, capture_output=True, text=True, timeout=120
-        )
-        lines = done.stdout.splitlines()
-        assert done.returncode == 0 and len(lines) == 3 * copies, done.stderr
-        assert {line for line in lines if line.isdigit()} == {str(rank + 1) for rank in range(copies)}
-        assert lines.count(contract.WORKDIR) == copies and lines.count(min(os.listdir("/var"))) == copies
-
-
-@pytest.mark.parametrize("word", ["apptainer+fuse", "apptainer+unpacked", "ch-run"])
-def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path, word, monkeypatch):
-    """Neither processes nor mounts, of a runtime whose command is the container's parent: of engines, see
-    test_containers_left.py, and below.
-    """
-    runtime, stage = container_runtimes.chosen(word), tmp_path / "stage"
-    if shutil.which(runtime.command) is None:
-        pytest.skip(f"needs {runtime.command}")
-    monkeypatch.setenv("USER", "somebody")
-    shutil.copytree(image / "stage", stage, symlinks=True)
-    if runtime.form == TREE:
-        convert(stage, tmp_path / "cache", runtime.name, way=runtime.way.name)
-    name = "image.tree" if runtime.form == TREE else "image.sif"
-    options = runtime_start.options(runtime, runtime.command, 2)
-    program = "sh -c 'trap : TERM INT; while :; do sleep 1000; done'"
-    line = runtime.command_line(program, name, [(str(stage), contract.WORKDIR)], contract.WORKDIR, options)
-    (stage / "subject.sh").write_text(f"{line} & {line}\nwait\n")
-    before = mounts()
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
-    words = [sys.executable, "-c", ONCE.format(limit=300)]
-    process = subprocess.Popen(words, cwd=stage, env=environment, stdout=subprocess.DEVNULL)
-
-    def started():
-        found = []
-        for pid in processes.descendants(process.pid):
-            # It may end at any moment.
-            with contextlib.suppress(OSError):
-                found.append((pid, processes.status_of(pid)[0]))
-        return found
-
-    try:
-        assert eventually(lambda: [name for _, name in started()].count("sleep") == 2, 60), started()
-        running = started()
-        assert any("squashfuse" in name for _, name in running) == (word == "apptainer+fuse")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 128 + signal.SIGTERM
-        assert eventually(lambda: not [name for pid, name in running if os.path.exists(f"/proc/{pid}")], 5)
-        assert mounts() <= before
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-def mounts():
-    """Return the file systems that are mounted."""
-    words = ["findmnt", "--noheadings", "--list", "--output", "TARGET,SOURCE"]
-    return {*subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()}
 
 
 # An ordinary user, in Podman without root: ranks of MPI, and nothing left
@@ -491,22 +328,3 @@ def test_mpi_runs_in_containers_of_an_ordinary_user(user):
     assert user.run("podman", "info", "--format={{.Host.Security.Rootless}}") == "true\n"
     assert user.run("podman", "ps", "--all", "--quiet") == ""
     assert {*user.processes()} <= STAYS
-
-
-@need_root
-def test_a_job_that_is_cancelled_takes_the_containers_of_an_ordinary_user_along(user):
-    """The runner's, as in test_containers_left.py: the command is not what started the processes, conmon is."""
-    line = command_line(user, "sh -c 'trap : TERM INT; while :; do sleep 1; done'")
-    label = by_name("Podman").label.format(label=f"{contract.RUN}=${contract.RUN}")
-    (user.stage / "subject.sh").write_text(line.replace(" run ", f" run {label} ", 1))
-    words = ["env", f"PYTHONPATH={REPOSITORY / 'checks'}", "/usr/bin/python3", "-c", ONCE.format(limit=300)]
-    process = subprocess.Popen([*user.words, *words_as(ALICE, *words)], **user.facts(), stdout=subprocess.DEVNULL)
-    try:
-        assert eventually(lambda: "conmon" in user.processes() and "sleep" in user.processes(), 60)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 128 + signal.SIGTERM
-        assert {*user.processes()} <= STAYS
-        assert user.run("podman", "ps", "--all", "--quiet") == ""
-    finally:
-        process.kill()
-        process.wait(60)

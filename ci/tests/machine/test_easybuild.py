@@ -199,7 +199,7 @@ def with_easybuild(modules, session, site, tmp_path):
     """Run bare checks on one node with what EasyBuild installs."""
 
     def run(**own):
-        path = Path(site(extras={"easybuild_cache": str(tmp_path / "cache"), "software": own}))
+        path = Path(site(extras={"caches": str(tmp_path / "cache"), "software": own}))
         path.write_text(path.read_text().replace("'partitions':", "'modules_system': 'lmod', 'partitions':"))
         names = f"({'|'.join(own)})%variant=bare%num_nodes=1"
         facts = {**modules, "EASYBUILD_SOURCEPATH": str(tmp_path / "sources")}
@@ -255,7 +255,7 @@ def lmod(monkeypatch):
 
 
 def test_the_build_step_installs_into_the_sites_cache_and_the_job_loads_it(lmod):
-    facts = {"easybuild": "/apps/eb", "easybuild_site": "/site/eb.cfg", "easybuild_cache": "/shared/easybuilds"}
+    facts = {"easybuild": "/apps/eb", "easybuild_site": "/site/eb.cfg", "caches": "/shared"}
     found = managers.provide_easybuild(Wanted("HPCC", "hpcc", easybuild="HPCC-1.5.0-gompi-system.eb"), site_of(**facts))
     directory = REPOSITORY / "easyconfigs"
     parts = {"easyconfig": f"{directory}/HPCC-1.5.0-gompi-system.eb", "robot": [str(directory)], "program": "hpcc"}

@@ -173,7 +173,7 @@ def test_in_place_of_a_read_only_cache_the_users_own_is_taken(recipes, file_syst
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "own"))
     result = build(recipes, place / "images")
     assert result.returncode == 1
-    assert "cannot be written (Read-only file system): set image_cache" in result.stderr
+    assert "cannot be written (Read-only file system): set caches" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -182,7 +182,7 @@ def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_built(recipes
     (tmp_path / "payload.txt").write_bytes(os.urandom(20 << 20))
     result = build(recipes, place / "images")
     assert result.returncode == 1
-    where = f"no space left while building tiny in {place}/images: free some, or set image_cache in the site's extras"
+    where = f"no space left while building tiny in {place}/images: free some, or set caches in the site's extras"
     assert result.stderr == f"error: {where}\n"
     assert images(place / "images") == [] and not (tmp_path / "image.sif").exists()
     subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)

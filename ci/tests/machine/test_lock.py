@@ -48,16 +48,6 @@ def test_every_package_has_its_hashes_and_one_version_for_each_python():
         assert {"reframe-hpc", "numpy", "scipy", "matplotlib", "jinja2", "pip"} <= set(names), python
 
 
-def test_it_has_what_the_project_asks_for():
-    """The versions that pyproject.toml names exactly, so that nobody changes one without the other."""
-    text = (REPOSITORY / "pyproject.toml").read_text()
-    versions = dict((name, version) for name, version, _ in PACKAGE.findall(LOCK.read_text()))
-    groups = re.search(r"^night = .*?^test = ", text, re.MULTILINE | re.DOTALL)[0]
-    wanted = dict(re.findall(r'"([\w-]+)==([\d.]+)"', groups))
-    assert wanted.keys() == {"reframe-hpc", "pip"}
-    assert {name: versions[name] for name in wanted} == wanted
-
-
 #: Fills an environment as ci/setup does, with other packages.
 FILL = """
 set -euo pipefail
@@ -115,14 +105,6 @@ def test_another_file_of_the_same_version_does_not_get_in(fill, tmp_path):
     result = fill("nightly-tool==1.0\n")
     assert result.returncode != 0 and "require" in result.stderr
     assert not installed.exists()
-
-
-def test_a_schedule_keeps_its_environments_with_its_state():
-    variables = {"PATH": "/usr/bin:/bin", "CONTAINERCHECK_ENVIRONMENTS": "/state"}
-    command = ["bash", "-euc", ". ci/lib.sh; . ci/environment.sh; echo $environments"]
-    assert subprocess.run(command, cwd=REPOSITORY, env=variables, capture_output=True).stdout == b"/state\n"
-    text = (REPOSITORY / ".gitlab-ci.yml").read_text()
-    assert re.search(r"^    CONTAINERCHECK_ENVIRONMENTS: \$STATE/environments\b", text, re.MULTILINE)
 
 
 def imported_packages(path):

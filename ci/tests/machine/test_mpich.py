@@ -84,22 +84,6 @@ def test_an_image_with_its_own_mpi_is_started_with_options_of_its_own(session, s
     assert "mpiexec.hydra -n 8" in script and "--mpi=pmi2" not in script
 
 
-def test_an_image_may_have_another_launcher(session, site, slurm_site):
-    software = {"PingPong": {"image_launcher_options": ["--mca pml ob1"]}}
-    settings = slurm_site(image_launcher="mpirun", software=software)
-    result = session("-C", settings, "--dry-run", "-n", "PingPong", checks=REPOSITORY / "checks" / "pingpong.py")
-    script = Path(result.case("generic")["stagedir"], "rfm_job.sh").read_text()
-    assert re.search(r"^# bare runs: srun .*\./bin/pingpong", script, re.MULTILINE)
-    assert re.search(r"^# generic runs: mpirun -np 8 --mca pml ob1 --bind-to core {{start}}", script, re.MULTILINE)
-    integrated = Path(result.case("integrated")["stagedir"], "rfm_job.sh").read_text()
-    assert not re.search("runs: mpirun", integrated)
-    wrong = session(
-        "-C", site(extras={"image_launcher": "mprun"}), "--dry-run", checks=REPOSITORY / "checks" / "pingpong.py"
-    )
-    assert wrong.status != 0
-    assert "site file, extras of here:only: containercheck: image_launcher: no such launcher: 'mprun'" in wrong.output
-
-
 #: Moves the image's BLAS to a place that only the image's own environment names, as Pawsey's and OLCF's images do.
 OWN_LIBRARY_PATH = """\
 %post

@@ -128,7 +128,7 @@ def test_a_path_that_is_too_short_is_one_error():
         spack_install.places({"/apps/hpcg": "hpcg-abcdefg"})
     assert str(caught.value) == (
         "/apps/hpcg is too short a path to be replaced by /opt/env/hpcg-abcdefg, the image's\n"
-        "set a longer one: spack_cache in the site's extras, or install_tree in the site's Spack file"
+        "set a longer one: caches in the site's extras, or install_tree in the site's Spack file"
     )
 
 
@@ -384,7 +384,7 @@ def site(**facts):
 def test_an_image_has_the_environment_of_the_bare_program_or_its_recipes_own(monkeypatch, facts, expected):
     monkeypatch.setattr(shutil, "which", str)
     wanted = Wanted("HPCG", "xhpcg", **{"recipe": "hpcg", "runtime": by_name("Apptainer"), **facts})
-    where = site(spack="/apps/spack", spack_site="/site/spack.yaml", spack_cache="/shared/spacks")
+    where = site(spack="/apps/spack", spack_site="/site/spack.yaml", caches="/shared")
     spack = entry_of(software.images.provide_image(wanted, where).build[0]).get("spack")
     if expected is None:
         assert spack is None

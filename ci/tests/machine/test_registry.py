@@ -76,7 +76,7 @@ def registry(tmp_path, session, program, monkeypatch):
 def test_an_image_is_pulled_once_by_its_digest(registry, session, site, tmp_path):
     process, host, digest = registry
     reference = f"oras://{host}/planted@sha256:{digest}"
-    extras = {"images": {"mpi": reference}, "image_cache": str(tmp_path / "cache")}
+    extras = {"images": {"mpi": reference}, "caches": str(tmp_path / "cache")}
     settings = site(extras=extras)
     arguments = ("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=2")
     result = session(*arguments, APPTAINER_NOHTTPS="true")

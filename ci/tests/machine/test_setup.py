@@ -11,7 +11,6 @@ from pathlib import Path
 import environments
 import pytest
 from conftest import PROGRAMS, REPOSITORY
-from containercheck.job.build import machine
 
 #: What the scripts themselves need, of any system.
 BASICS = "awk bash cat cut dirname env find flock head id ln mkdir mktemp mount mv python3 readlink rm sed sh sha256sum"
@@ -64,8 +63,7 @@ need_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can let this 
         # Nothing at all.
         (
             (),
-            "gcc g++ mpicc mpirun a container runtime "
-            "(apptainer singularity sarus shifter docker podman podman-hpc ch-run)",
+            "gcc g++ mpicc mpirun a container runtime (apptainer singularity sarus shifter docker podman ch-run)",
         ),
         # Sarus, Shifter and Docker need no Apptainer, and none of what that builds images with.
         (("gcc", "g++", "mpicc", "mpirun", "sarus"), ""),
@@ -105,12 +103,6 @@ def test_an_estimate_changes_nothing(checkout):
     # Any other command does set up.
     run(checkout, "run", "--list")
     assert (checkout / "set-up").exists()
-
-
-def test_set_up_explains_itself_and_takes_no_other_argument(checkout):
-    result = run(checkout, "setup", "--help")
-    assert result.returncode == 0 and result.stdout.startswith("Installs the needs of the checks on this machine")
-    assert run(checkout, "setup", "--hepl").returncode == 2
 
 
 #: The environment's own part, with one that takes no time to fill.
@@ -208,20 +200,6 @@ def test_one_that_was_interrupted_is_made_again_and_the_old_one_stays_until_then
     assert (checkout / ".venv").resolve() != old
 
 
-def test_the_directory_of_before_becomes_a_link(checkout):
-    (checkout / ".venv" / "bin").mkdir(parents=True)
-    make(checkout)
-    assert (checkout / ".venv").is_symlink() and (checkout / ".venv-before" / "bin").is_dir()
-
-
-def test_two_at_once_make_one(checkout):
-    command = ["bash", "-c", MAKE.replace("MACHINE", "true").replace('echo "filled', 'mkdir -p "$1"; echo "filled')]
-    both = [subprocess.Popen(command, cwd=checkout, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    printed = [process.communicate(timeout=60)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert "".join(printed).count("filled ") == 1
-
-
 def stated(tmp_path, text, *more):
     (tmp_path / "own").mkdir(exist_ok=True)
     (tmp_path / "own" / "check.py").write_text(text)
@@ -234,37 +212,3 @@ def test_packages_are_read_without_running_the_file(tmp_path):
     text += "    headers = {'a.h': 'liba-dev'}\n\nclass Other(LAMMPS):\n    debian = ['lammps']\n"
     result = stated(tmp_path, text)
     assert (result.returncode, result.stdout) == (0, "lammps\nlammps-data\nliba-dev\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("class A:\n    debian = NAMES\n", ":2: debian is read without running the file: write a list of names, as in"),
-        ("class A:\n    headers = {1: f()}\n", ":2: headers is read without running the file: write"),
-        ("class A\n", ": Python 3."),
-    ],
-)
-def test_packages_that_cannot_be_read_are_named(tmp_path, text, said):
-    result = stated(tmp_path, text)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"error: {tmp_path / 'own' / 'check.py'}{said}")
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_no_list_of_applications_is_left_in_the_scripts():
-    packages = machine.packages([REPOSITORY / "checks"])
-    # Those that our checks state, and those of C++ headers.
-    assert {"hpcc", "gromacs", "openfoam", "mpich", "maven", "iozone3", "libplb-dev"} < set(packages)
-    for path in [*REPOSITORY.glob("ci/*"), *REPOSITORY.glob("ci/virtual_cluster/*")]:
-        if path.is_file():
-            words = path.read_text().split()
-            assert not {"gromacs", "quantum-espresso", "libplb-dev"} & set(words) & set(packages), path
-
-
-def test_environments_that_lie_elsewhere_outlive_a_checkout(checkout, tmp_path):
-    elsewhere = f"environments={tmp_path}/state"
-    assert len(make(checkout, before=elsewhere)) == 1
-    made = (checkout / ".venv").resolve()
-    assert made.parent == tmp_path / "state"
-    (checkout / ".venv").unlink()
-    assert make(checkout, before=elsewhere) == [] and (checkout / ".venv").resolve() == made

@@ -225,7 +225,7 @@ def site(**facts):
 
 def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
     monkeypatch.setattr(shutil, "which", str)
-    facts = {"spack": "/apps/spack", "spack_site": "/site/spack.yaml", "spack_cache": "/shared/spacks"}
+    facts = {"spack": "/apps/spack", "spack_site": "/site/spack.yaml", "caches": "/shared"}
     found = managers.provide_spack(Wanted("HPCG", "xhpcg", spack="hpcg"), site(**facts))
     assert found.program == "./spack/.spack-env/view/bin/xhpcg"
     assert found.activate == ('export PATH="$PWD/spack/.spack-env/view/bin:$PATH"',)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-import sys
 
 import pytest
-from conftest import PROGRAMS, REPOSITORY, entry_command
+from conftest import REPOSITORY, entry_command
 
 
 @pytest.fixture
@@ -46,29 +45,9 @@ def test_programs_of_the_library_do_too(tmp_path):
     assert [path for path in made if path.stat().st_mode & 0o022] == []
 
 
-def test_a_stricter_umask_stays(tmp_path):
-    program = "import os, runpy, sys; sys.argv = ['x', 'machine', '-h']\ntry: runpy.run_path(%r, run_name='__main__')\n"
-    code = program % PROGRAMS + "except SystemExit: print(oct(os.umask(0)))"
-    command = ["bash", "-c", 'umask 077; exec "$@"', "bash", sys.executable, "-c", code]
-    assert subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[-1] == "0o77"
-
-
 @pytest.mark.parametrize("path", [".", "config/file.py"])
 def test_what_others_may_change_is_warned_of(path, checkout):
     assert shell(checkout, "warn_of_writers").stderr == ""
     (checkout / path).chmod((checkout / path).stat().st_mode | 0o002)
     said = shell(checkout, "warn_of_writers").stderr
     assert f"may change what is run here, such as {(checkout / path).resolve()}: chmod -R g-w,o-w {checkout}\n" in said
-
-
-def test_what_a_group_may_change_is_warned_of_unless_nobody_else_is_in_it(checkout):
-    """A group of the user's own name is the user's alone."""
-    (checkout / "checks").chmod(0o775)
-    called = "id() { case $* in -gn) echo %s ;; -un) echo me ;; *) command id $* ;; esac; }; warn_of_writers"
-    assert f"such as {checkout}/checks: " in shell(checkout, called % "project").stderr
-    assert shell(checkout, called % "me").stderr == ""
-
-
-@pytest.mark.parametrize("script", ["run", "nightly", "acceptance"])
-def test_scripts_that_run_checks_warn(script):
-    assert "\nwarn_of_writers\n" in (REPOSITORY / "ci" / script).read_text()

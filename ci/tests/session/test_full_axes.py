@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.application import requests
+from containercheck.application import interface
 from containercheck.command import run
 from containercheck.session import reframe_process
 
 STARTUP = REPOSITORY / "checks" / "startup.py"
-LINE = f"25 more case(s) of all checks belong to the full axes: {requests.REQUEST}"
+LINE = f"25 more case(s) of all checks belong to the full axes: {interface.REQUEST}"
 
 
 def test_a_plain_session_has_the_plain_cases_and_says_how_many_more_there_are(session, tmp_path):

@@ -79,9 +79,7 @@ def compare(name, script, tmp_path):
 #: Runtimes of centres that are not installed here, each with the image that its site names; None for the recipe's.
 ENGINES = {
     "Pyxis": None,
-    "ContainerEngine": None,
-    "Podman-HPC": None,
-    "Sarus": None,
+    "Sarus": "registry.example.org/hpcc@sha256:" + 64 * "0",
     "Shifter": "registry.example.org/hpcc@sha256:" + 64 * "0",
     "Podman": None,
     "Charliecloud": None,

@@ -201,6 +201,3 @@ def test_a_node_with_images_of_its_own_pulls_before_the_rounds():
     sarus = images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
     assert sarus.activate == () and len(sarus.build) == 1
     # An image of an archive is in no registry.
-    site = replace(AWAY, images={"hpcc": "load/library/hpcc:1.5"})
-    found = images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
-    assert (found.image, found.build, found.activate) == ("load/library/hpcc:1.5", (), ())

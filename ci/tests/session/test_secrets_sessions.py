@@ -31,7 +31,7 @@ def test_a_session_tells_no_secret(variant, session, site, tmp_path, served):
         extras={
             "software": {"Planted": {"environ": {"APPLICATION_SECRET": f"{CANARY}-environ", "OMP_PLACES": "cores"}}},
             "inputs": {"Planted": f"{address}/input.txt?token={CANARY}-query#sha256={pin}"},
-            "input_cache": str(tmp_path / "cache"),
+            "caches": str(tmp_path / "cache"),
         },
     )
     # A runtime that hands its container another token each time.

@@ -207,7 +207,7 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
         "apptainer-unpacked": f"{tmp_path}/apptainer+unpacked",
         "mine": str(tmp_path / "podman"),
     }
-    assert [*acceptance.candidates(["apptainer+kernel", "apptainer+kernel"])[1]] == ["old", "new"]
+    assert [*acceptance.candidates(["apptainer+unpacked", "apptainer+unpacked"])[1]] == ["old", "new"]
 
 
 @pytest.mark.parametrize(

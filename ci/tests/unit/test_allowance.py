@@ -46,14 +46,6 @@ def test_a_core_has_as_much_whatever_their_number(cores):
     assert GROWING.seconds(amount, cores) == pytest.approx(1 + amount * 1e-3 + amount / cores * 1e-2)
 
 
-def test_an_input_that_grows_no_further_has_work_for_so_many_cores():
-    assert GROWING.max_cores == 100
-    assert GROWING.amount(1000) == 10000
-    assert replace(GROWING, max_amount=None).max_cores is None
-    assert Work("copies", min_amount=3).max_cores is None
-    assert Work("copies", min_amount=3).amount(1000) == 3
-
-
 @given(st.integers(1, 2000))
 def test_an_input_of_whole_boxes_is_the_next_larger_cube_of_them(cores):
     """What the job says that it works on is what the input really has."""
@@ -81,12 +73,6 @@ def test_a_job_may_take_its_rounds_and_what_fails_before_it_is_given_up():
     assert (bare.rounds, bare.expected, bare.at_most) == (0, START + 5 + 10, SLOW_START + 5 + FAILURES * 300)
     assert (pair.rounds, pair.expected) == (60, START + 5 + 60)
     assert pair.at_most == SLOW_START + 5 + 2 * 60 + FAILURES * 2 * 300
-
-
-def test_two_rounds_are_expected_however_long_they_are_but_where_a_limit_has_time_for_one():
-    assert allow(SITE, 1, replace(RUN, seconds=100), 2, 60, 0).expected == START + 5 + 400
-    limited = replace(SITE, time_limit=300.0)
-    assert allow(limited, 1, replace(RUN, seconds=100), 2, 60, 0).expected <= 300
 
 
 @pytest.mark.parametrize("limits", [{"time_limit": 100}, {"node_hours": 4 * 100 / 3600}])

@@ -7,7 +7,8 @@ import re
 import pytest
 from archspec.cpu import TARGETS
 from conftest import REPOSITORY
-from containercheck.job import architectures, pins
+from containercheck.job import architectures
+from containercheck.job.build import machine
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, sources
 
@@ -75,4 +76,4 @@ def test_requirements_have_files_for_an_architecture_or_are_a_skip_before_any_bu
 def test_what_requirements_are_for_is_known_by_its_name():
     """A misspelt one would be a skip everywhere."""
     for path in SOURCES.glob("*/requirements.txt"):
-        assert set(pins.limits_of(path.read_text())[0]) <= set(architectures.KNOWN), path
+        assert set(machine.limits_of(path.read_text())[0]) <= set(architectures.KNOWN), path

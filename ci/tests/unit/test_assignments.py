@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from containercheck import ContainerCheck, reframe_internals
-from containercheck.application import requests
-from containercheck.application.requests import UnknownVariable, require_known
+from containercheck.application import interface
+from containercheck.application.interface import UnknownVariable, require_known
 from gromacs import GROMACS
 from hpcc import HPCC
 from reframe.core.pipeline import RegressionTest
@@ -33,12 +31,8 @@ def test_what_does_not_exist_is_named_with_the_nearest_name(word, said):
 
 
 @pytest.mark.parametrize("option", [["-Sx=1"], ["--setvar=x=1"], ["--setvar", "x=1"], ["-rS", "x=1"]])
-def test_a_setting_is_read_as_reframe_reads_it(option, monkeypatch):
-    assert requests.assignments(["-c", "checks", *option, "-l"]) == ["x=1"]
-    # Those of a mode count too.
-    options = {"modes/@short/options": ["-n 'HPL IMB'", "--setvar=full=yes"]}
-    monkeypatch.setattr(requests, "runtime", lambda: SimpleNamespace(get_option=options.get))
-    assert requests.assignments(["--mode=short", *option]) == ["full=yes", "x=1"]
+def test_a_setting_is_read_as_reframe_reads_it(option):
+    assert interface.assignments(["-c", "checks", *option, "-l"]) == ["x=1"]
 
 
 @pytest.mark.parametrize(
@@ -65,5 +59,5 @@ def test_what_exists_may_be_set(word):
 def test_reframe_has_the_private_attributes_that_the_checks_use():
     assert callable(RegressionTest._setup_build_job)
     assert reframe_internals.is_test(GROMACS) and not reframe_internals.is_test(ContainerCheck)
-    assert {"GROMACS", "ContainerCheck"} <= requests.loaded_classes().keys()
+    assert {"GROMACS", "ContainerCheck"} <= interface.loaded_classes().keys()
     assert ("env_vars", None) not in ContainerCheck.loggable_attrs() and len(ContainerCheck.loggable_attrs()) > 20

@@ -10,14 +10,13 @@ from dataclasses import replace
 import pytest
 from conftest import entry_of, facts_of, findings_of, record_of, run_of
 from containercheck import Metric, Neighbour, side_by_side
-from containercheck.check.collocation import FIVE, POLICIES, mixes
+from containercheck.check.collocation import FIVE, mixes
 from containercheck.job import contract, neighbours
-from containercheck.job.container_runtimes import by_name
 from containercheck.job.neighbours import Ended, NeighboursError
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.sides import commands
-from containercheck.sides.sides import Container, Launcher, Program, Side
+from containercheck.sides.sides import Launcher, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
@@ -52,16 +51,6 @@ def test_bare_programs_are_started_beside_each_other_each_rank_on_its_own_cores(
     assert first == f"beside program1 {bind.format(2)} 0 1 {variables.format(1)} ./bt-mz"
     assert second == f"beside program2 {bind.format(1)} 2 2 {variables.format(2)} ./bt-mz"
     assert (wait, report.split(" ", 2)[2]) == ("wait", "neighbours report program1=2x1 program2=1x2")
-
-
-def test_a_container_is_bound_from_outside_and_may_have_a_directory_of_its_own():
-    own = tuple(replace(program, binds={"/dev/shm": f"/stage/shm/{program.name}"}) for program in PROGRAMS)
-    container = Container(by_name("Apptainer"), "image.sif")
-    *_, first, _, _, _ = script(
-        BARE.changed(name="subject", program=Program("bt-mz", neighbours=own), container=container)
-    )
-    assert first.startswith("beside program1 mpirun -np 2 --bind-to none sh bind.sh 0 1 {{start}} apptainer")
-    assert " -B/stage/shm/program1:/dev/shm {{changes}} {{image}} {{prefix}} env OMP_NUM_THREADS=1 " in first
 
 
 def bound(tmp_path, monkeypatch, *words, **variables):
@@ -128,16 +117,9 @@ def test_without_dlb_the_reason_is_named(tmp_path, monkeypatch):
         neighbours.copy_dlb(str(tmp_path))
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libdlb_mpi.so").write_text("library")
-    with pytest.raises(NeighboursError, match="no OpenMP runtime|has no OpenMP"):
-        neighbours.copy_dlb(str(tmp_path), str(tmp_path / "libomp.so"))
-
-
-def test_policies_share_by_the_key_of_their_memory():
-    by_policy = {policy.name: policy for policy in POLICIES}
-    assert "DLB_ARGS" not in by_policy["no_dlb"].environment("program1")
-    isolated, shared = (by_policy[name].environment("program1")["DLB_ARGS"] for name in ("isolation", "sharing"))
-    assert isolated.endswith('--shm-key=cc$$-program1"') and shared.endswith('--shm-key=cc$$"')
-    assert all("lend-post-mortem" in policy.arguments for policy in POLICIES if policy.name.endswith("post_mortem"))
+    monkeypatch.setattr(neighbours, "_openmp_runtime", str)
+    with pytest.raises(NeighboursError, match="has no OpenMP runtime"):
+        neighbours.copy_dlb(str(tmp_path))
 
 
 def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():

@@ -110,16 +110,6 @@ def test_the_loader_is_asked_about_a_program_and_of_a_script_about_the_hosts_mpi
     assert ask_loader(tmp_path, "no-such-program").stdout == "no-such-program: not found\n"
 
 
-def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
-    other = INTEGRATED.changed(name="other")
-    found = {side.name: made(side) for side in (INTEGRATED, other)}
-    for name, strange in (("subject", "other"), ("other", "subject")):
-        planned = found[name]
-        texts = [planned.script, *planned.others.values(), *planned.files.values(), *planned.needs.prepare]
-        assert any(f"{name}.host-mpi" in text for text in texts)
-        assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
-
-
 def test_a_side_has_variables_of_its_own():
     found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
     assert found.script == "export UCX_TLS=rc,sm\n. ./baseline.environ.sh\nsrun hpcc -v"
@@ -171,9 +161,11 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
 
 
 def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
-    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/our runtime/apptainer")
+    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"), command="/opt/our runtime/apptainer")
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher(), container=container))
-    words = "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=kernel --image=image.sif subject"
+    words = (
+        "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=unpacked --image=image.sif subject"
+    )
     assert found.needs.prepare == (f"{OWN} runtime {words}",)
     # The path of the runtime is one word.
     assert found.script == f"{ENTER.replace('apptainer', chr(39) + '/opt/our runtime/apptainer' + chr(39))} cat"
@@ -189,22 +181,6 @@ def test_a_network_of_the_containers_own_needs_the_sites_name_and_the_images_mpi
         made(INTEGRATED.changed(container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
     alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, replace(LAYOUT, nodes=1), "/stage").script
     assert alone.startswith("{{start}} podman run ") and " --network=bridge " in alone
-
-
-def test_an_engine_is_asked_for_the_hosts_network_only_where_containers_of_several_nodes_need_it():
-    """One that runs without root has a network of its own: that is one line of the node, and no riddle of the ranks."""
-    docker = Container(by_name("Docker"), "image")
-
-    def asks(container, nodes):
-        layout, site = replace(LAYOUT, nodes=nodes), replace(SITE, container_network="net0")
-        side = GENERIC.changed(container=container, launcher=Launcher("srun -n 8", ranks=8))
-        found = commands.side_commands(side, site, layout, "/stage")
-        (line,) = (line for line in found.needs.prepare if " runtime " in line)
-        return " --several-nodes " in line
-
-    assert [asks(docker, 1), asks(docker, 2)] == [False, True]
-    assert not asks(replace(docker, runtime=by_name("Docker").in_way("overlay")), 2)
-    assert not asks(replace(docker, runtime=by_name("Podman")), 2)
 
 
 def test_where_a_container_is_an_option_of_the_launcher_a_process_alone_has_one_too():
@@ -271,31 +247,6 @@ def test_the_runner_is_told_how_many_rounds_or_how_long():
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
 
 
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        ({}, False),
-        ({"exclusive": False}, True),
-        ({"is_here": True}, True),
-        ({"machine_lock": True}, True),
-        ({"is_here": True, "machine_lock": False}, False),
-    ],
-)
-def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
-    site = replace(SITE, **facts)
-    assert site.locks_machine == expected
-    assert ("--alone" in rounds.command(site, amount=1, seconds=1, limit=1)) != expected
-
-
-def test_needs_add_up_and_nothing_is_done_twice():
-    first = Needs(("load",), ("ask",), ("mpi",), {"A": "one", "B": "one"}, ("file",))
-    other = Needs(("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "other", "C": "other"}, ("file", "more"))
-    assert first + other == Needs(
-        ("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "one", "B": "one", "C": "other"}, ("file", "more")
-    )
-    assert first + Needs() == Needs() + first == first
-
-
 def test_the_site_names_the_python_of_its_nodes():
     named = replace(SITE, python="/opt/my python/bin/python3")
     (line, *_) = made(GENERIC, named).needs.prepare
@@ -307,15 +258,6 @@ def test_the_site_names_the_python_of_its_nodes():
     assert node_commands.require_python(replace(named, is_here=True)) == (required,)
     assert node_commands.in_job(replace(SITE, is_here=True), "rounds").startswith(f"{sys.executable} ")
     assert node_commands.in_job(replace(named, is_here=True), "rounds").startswith("'/opt/my python/bin/python3' ")
-
-
-@pytest.mark.parametrize("python", ["no-such-python3", "/no/such/dir/python3", "/etc/passwd"])
-def test_a_node_without_python_is_one_line(python):
-    (required,) = node_commands.require_python(replace(SITE, python=python))
-    result = subprocess.run(["bash", "-c", f"{required}\necho goes on"], capture_output=True, text=True)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: no {python} on {os.uname().nodename}: install Python 3.6 or newer there, ")
-    assert result.stderr.count("\n") == 1
 
 
 def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():

@@ -44,22 +44,6 @@ def test_the_map_has_each_pair_once_with_its_medians(program, tmp_path):
     assert all(float(row[value]) > 0 for row in rows for value in ("latency_us", "bandwidth_MB_s"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("0",), "pingpong: error: '0'"),
-        (("1", "few"), "pingpong: error: '1'"),
-        # The map cannot be written.
-        (("0.01",), "pingpong: error: pairs.csv: Is a directory"),
-    ],
-)
-def test_what_ping_pong_cannot_do_is_one_line(program, tmp_path, options, said):
-    (tmp_path / "pairs.csv").mkdir()
-    words = [*MPIRUN, "-np", "2" if "pairs" in said else "1", "--wdir", tmp_path, program, *options]
-    result = subprocess.run(words, capture_output=True, text=True)
-    assert result.returncode != 0 and said in result.stderr
-
-
 # Word Count, and the text that it counts
 
 
@@ -110,14 +94,6 @@ def test_every_number_of_ranks_counts_the_same(wordcount, tmp_path, content, ran
     assert b"".join(lines).decode() in printed
 
 
-def test_the_checksum_tells_texts_apart(wordcount, tmp_path):
-    sums = set()
-    for content in ("a b", "a b b", "b a", "a c"):
-        (tmp_path / "text.txt").write_text(content)
-        sums.add(re.search(r"^checksum (\d+)$", wordcount(tmp_path / "text.txt", 1), re.MULTILINE)[1])
-    assert len(sums) == 3
-
-
 # The matrix product in blocks
 
 
@@ -142,14 +118,3 @@ def test_the_product_is_right_for_any_block_and_the_same(dgemm, block):
     (_, _, found), (_, _, whole) = dgemm(101, block), dgemm(101, 101)
     assert float(found["residual"]) < 16 and found["block"] == str(min(block, 101))
     assert float(found["norm"]) == pytest.approx(float(whole["norm"]), rel=1e-9)
-
-
-@pytest.mark.parametrize("threads", [2, 8])
-def test_threads_share_the_rows(dgemm, threads):
-    (_, _, alone), (_, _, shared) = dgemm(5, 2), dgemm(5, 2, threads=threads)
-    assert shared["threads"] == str(threads) and shared["norm"] == alone["norm"]
-
-
-@pytest.mark.parametrize("arguments", [(), (0, 8), ("64x", 8), (64, 8, 1)])
-def test_a_wrong_option_of_the_product_is_one_line(dgemm, arguments):
-    assert dgemm(*arguments) == (2, "dgemm: error: usage: dgemm ORDER BLOCK, both from 1 on\n", {})

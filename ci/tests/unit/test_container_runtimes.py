@@ -8,29 +8,23 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.job import container_runtimes
-from containercheck.job.build import image_files
 from containercheck.job.container_runtimes import (
     HAND_ON,
     HAND_ON_SCRIPT,
     OCI,
     RUNTIMES,
-    SCRIPT,
-    SIF,
     TREE,
-    Runtime,
-    Storage,
     by_command,
     by_name,
 )
 from reframe.core.containers import ContainerPlatform
 
 #: Runtimes that ReFrame has no commands for.
-OURS_ONLY = ("Podman", "Podman-HPC", "Charliecloud", "Pyxis", "ContainerEngine")
+OURS_ONLY = ("Podman", "Charliecloud", "Pyxis")
 HELP = "command/parsers.py"
 TABLE = "job/container_runtimes.py"
 PACKAGE = REPOSITORY / "checks" / "containercheck"
@@ -75,17 +69,13 @@ def test_no_other_file_names_a_runtime():
 def test_the_table_is_whole():
     assert doctest.testmod(container_runtimes).failed == 0
     assert len({runtime.name for runtime in RUNTIMES}) == len(RUNTIMES)
-    # Where the container is an option, the command is the launcher's.
-    commands = [runtime.command for runtime in RUNTIMES if not runtime.alone]
-    assert len({*commands, *(runtime.command for runtime in RUNTIMES if runtime.alone)}) == len(commands) + 1
+    assert len({runtime.command for runtime in RUNTIMES}) == len(RUNTIMES)
     # What site files call them is ReFrame's, where ReFrame has them.
     for runtime in RUNTIMES:
         assert by_name(runtime.name) is runtime
         if runtime.name not in OURS_ONLY:
             assert ContainerPlatform.create(runtime.name).name == runtime.name
-        assert runtime.alone or by_command(f"/opt/bin/{runtime.command}") is runtime
-        words = (*runtime.before, *runtime.launch)
-        assert bool(runtime.script) == any(runtime.script_name in word for word in words)
+        assert by_command(f"/opt/bin/{runtime.command}") is runtime
         assert "{source}" in runtime.bind and "{target}" in runtime.bind
         assert (runtime.form == OCI) == (runtime.storage is not None)
         # Where something else starts the container, it is known by what it was given.
@@ -102,34 +92,6 @@ def test_the_documentation_says_of_each_runtime_what_works():
     named = {name.strip("` ") for row in rows[2:] for name in row[0].split(",")}
     ways = {runtime.in_way(way.name).title for runtime in RUNTIMES for way in runtime.ways}
     assert named == {runtime.name for runtime in RUNTIMES} | {way for way in ways if not way.startswith("singularity")}
-
-
-def container_engine(directory, *words):
-    """Run the script that makes an environment file; return what it prints, and its error."""
-    (directory / SCRIPT).write_text(by_name("ContainerEngine").script)
-    command = ["sh", SCRIPT, *words]
-    done = subprocess.run(command, cwd=directory, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
-    assert (done.returncode != 0) == bool(done.stderr)
-    return Path(done.stdout.strip()), done.stderr
-
-
-def test_an_environment_file_has_image_mounts_and_working_directory(tmp_path):
-    tomllib = pytest.importorskip("tomllib", reason="reads the file with the tomllib of Python 3.11")
-    words = ('/my "stage/image.sqsh', "/rfm_workdir", "/my stage:/rfm_workdir", "/a=b:/c")
-    path, _ = container_engine(tmp_path, *words)
-    assert path.parent == tmp_path and tomllib.loads(path.read_text()) == {
-        "image": '/my "stage/image.sqsh',
-        "workdir": "/rfm_workdir",
-        "mounts": ["/my stage:/rfm_workdir", "/a=b:/c"],
-    }
-    # Ranks and rounds have the same one, and another container another.
-    assert container_engine(tmp_path, *words)[0] == path != container_engine(tmp_path, *words[:3])[0]
-    assert len([*tmp_path.iterdir()]) == 3
-    # What no file can have starts nothing on the host: an empty option would be no option of srun.
-    for word in ("--container-writable", "/no-target"):
-        path, error = container_engine(tmp_path, "/image.sqsh", "/rfm_workdir", "/a:/b", word)
-        assert path.name == "environment-missing.toml" and not path.exists()
-        assert error.startswith("error: ") and word in error and len(error.splitlines()) == 1
 
 
 def hand_on(place, *words, **variables):
@@ -161,36 +123,13 @@ def test_an_engine_is_told_each_variable_of_the_rank_by_its_name(tmp_path):
     assert "--env=PATH" in hand_on(tmp_path, "--rm", "image", "cat")
 
 
-def test_a_new_runtime_is_a_row():
-    podman = Runtime(
-        name="Podman",
-        command="podman",
-        answer=r"^podman version ",
-        launch=("run --rm", "{binds}", "{gpus}", "-w {workdir}", "{options}", "{image}", "{program}"),
-        bind="-v={source}:{target}",
-        gpus="--device=nvidia.com/gpu=all",
-        storage=Storage(look=("podman", "images"), pull=("podman", "pull")),
-    )
-    facts = ("hpcc -v", "host/hpcc@sha256:0", [("/my stage", "/rfm_workdir")], "/rfm_workdir")
-    assert podman.command_line(*facts) == (
-        "podman run --rm '-v=/my stage:/rfm_workdir' -w /rfm_workdir host/hpcc@sha256:0 hpcc -v"
-    )
-    assert podman.command_line(*facts, ["$(cat options)", "--tty"], gpus=True, command="/opt/my podman") == (
-        "'/opt/my podman' run --rm '-v=/my stage:/rfm_workdir' --device=nvidia.com/gpu=all -w /rfm_workdir "
-        "$(cat options) --tty host/hpcc@sha256:0 hpcc -v"
-    )
-
-
 def test_a_way_to_run_images_is_part_of_a_runtime():
     assert container_runtimes.chosen("apptainer") == container_runtimes.chosen("/opt/bin/apptainer") == RUNTIMES[0]
     unpacked = container_runtimes.chosen("/opt/bin/apptainer+unpacked")
     assert (unpacked.form, unpacked.builds, unpacked.title) == (TREE, False, "apptainer+unpacked")
-    kernel = container_runtimes.chosen("apptainer+kernel")
-    assert (kernel.form, kernel.builds, kernel.title) == (SIF, True, "apptainer+kernel")
-    assert len({RUNTIMES[0], unpacked, kernel, container_runtimes.chosen("apptainer+fuse")}) == 4
     # Nothing else has any: another runtime's command may have the sign in its name.
     assert container_runtimes.chosen("ch-run+unpacked") is container_runtimes.UNKNOWN
-    with pytest.raises(ValueError, match="apptainer has no way flat .* write one of unpacked, fuse, kernel"):
+    with pytest.raises(ValueError, match="apptainer has no way flat .* write one of unpacked"):
         container_runtimes.chosen("apptainer+flat")
 
 
@@ -211,11 +150,6 @@ def own_network(place, *words, **variables):
     command = ["sh", container_runtimes.OWN_NETWORK_SCRIPT, *words]
     environment = {"PATH": os.environ["PATH"], "PWD": str(place), **variables}
     return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
-
-
-def test_on_a_single_node_mpirun_does_not_see_the_nodes_of_slurm(tmp_path):
-    result = own_network(tmp_path, "1", "2", "env", SLURM_JOB_ID="7", SLURMD_NODENAME="node1", SLURM_NODELIST="n[1-2]")
-    assert result.returncode == 0 and "SLURM_" not in result.stdout
 
 
 def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path):
@@ -243,13 +177,3 @@ def test_what_is_installed_answers_as_its_row_says():
             words = [runtime.command, *runtime.version]
             said = subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
             assert container_runtimes.recognized("anything", said) is runtime
-
-
-@pytest.mark.parametrize(
-    ("says", "variable"),
-    [("apptainer version 1.4.5", "APPTAINER_TMPDIR"), ("singularity-ce version 4.1.0", "SINGULARITY_TMPDIR")],
-)
-def test_what_builds_is_told_where_by_its_own_variable(tmp_path, says, variable):
-    program = tmp_path / "singularity"
-    write_program(program, f"echo '{says}'")
-    assert image_files.build_environment(str(program), tmp_path) == {variable: str(tmp_path)}

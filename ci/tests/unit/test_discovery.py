@@ -1,17 +1,15 @@
-"""A first site file, from the tables of schedulers and the answers of nodes, and from this machine without them."""
+"""A first site file, from the tables of schedulers, and from this machine without them."""
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.command import site as site_command
-from containercheck.session.inventories import Answer
-from containercheck.site import discovery
-from containercheck.site.discovery import Cluster
+from containercheck.command import site as command
+from containercheck.command.site import Cluster
 
 #: In the form of sinfo's own fields: a partition with two kinds of nodes, and one that is down.
 SINFO = """\
@@ -21,7 +19,7 @@ gpu|g1|2|32|2|512000|gpu:a100:4(S:0-1)|milan|12:00:00|up
 compute|c2|2|24|1|95000|(null)|cascadelake,opa|2-00:00:00|up
 old|o1|2|8|1|32000|(null)|(null)|infinite|down
 """
-SCHEDULERS = {scheduler.backend: scheduler for scheduler in discovery.SCHEDULERS}
+SCHEDULERS = {scheduler.backend: scheduler for scheduler in command.SCHEDULERS}
 
 
 def saved(name):
@@ -38,12 +36,9 @@ def cluster(backend, *tables, **facts):
 
 def test_nodes_that_are_alike_are_one_kind():
     volta = cluster("slurm", SINFO)
-    assert [volta.name(kind) for kind in volta.kinds] == ["compute_1", "compute_fat", "gpu"]
     compute, fat, gpu = volta.kinds
     assert (compute.nodes, fat.nodes, fat.memory, compute.time_limit) == (2, 1, 190000, "2d0h0m0s")
     assert (gpu.gpus, gpu.gpu_type, gpu.threads) == (4, "a100", 2)
-    assert volta.access(fat) == ["--partition=compute", "--constraint=fat"]
-    assert volta.access(compute) == ["--partition=compute"]
 
 
 @pytest.mark.parametrize("box", ["smt", "modules", "cray"])
@@ -57,28 +52,21 @@ def test_the_tables_of_clusters_in_a_box(box):
 
 
 def test_the_queues_of_pbs_with_the_nodes_that_serve_them():
-    kinds = discovery.read_pbs(saved("pbs-nodes.json"), saved("pbs-queues.json"))
+    kinds = command.read_pbs(saved("pbs-nodes.json"), saved("pbs-queues.json"))
     assert [(kind.partition, kind.nodes, kind.time_limit) for kind in kinds] == [
         ("normal", 3, "48h0m0s"),
         ("gpu", 1, "12h0m0s"),
     ]
     # A node of a closed queue serves no other.
     nodes = saved("pbs-nodes.json").replace('"queue":"gpu"', '"queue":"closed"')
-    assert [kind.partition for kind in discovery.read_pbs(nodes, saved("pbs-queues.json"))] == ["normal"]
+    assert [kind.partition for kind in command.read_pbs(nodes, saved("pbs-queues.json"))] == ["normal"]
 
 
 def test_the_queues_of_grid_engine_without_hosts_whose_daemon_does_not_answer():
     table = saved("gridengine-qhost.txt")
-    (kind,) = discovery.read_grid_engine(table)
+    (kind,) = command.read_grid_engine(table)
     assert (kind.partition, kind.nodes) == ("all.q", 1)
-    assert discovery.read_grid_engine(table.replace("lx-amd64        2", "-               -")) == []
-
-
-def test_the_queues_of_flux():
-    kinds = discovery.read_flux(saved("flux-queues.txt"))
-    assert [(kind.partition, kind.nodes, kind.gpus) for kind in kinds] == [("batch", 3, 8), ("debug", 1, 8)]
-    without = cluster("flux", "|16|0\n")
-    assert [(without.name(kind), without.access(kind)) for kind in without.kinds] == [("default", [])]
+    assert command.read_grid_engine(table.replace("lx-amd64        2", "-               -")) == []
 
 
 @pytest.mark.parametrize("backend", SCHEDULERS)
@@ -87,30 +75,13 @@ def test_other_output_has_no_partitions(backend, text):
     assert cluster(backend, *[text] * len(SCHEDULERS[backend].tables)).kinds == []
 
 
-def test_modules_of_runtimes_and_of_mpi():
-    listed = """/apps/modules/all:
-apptainer/1.3.6
-apptainer/1.4.5(default)
-tools/singularity-ce/4.1.0
-mpi/openmpi/4.1.6-gcc-13
-OpenMPI/5.0.3-GCC-13.3.0
-intel-mpi/2021.12 <L>
-openmpi-docs/1
-GROMACS/
-"""
-    runtimes, mpis = discovery.useful_modules(listed)
-    assert runtimes == {"Apptainer": "apptainer/1.4.5", "Singularity": "tools/singularity-ce/4.1.0"}
-    assert mpis == ["mpi/openmpi/4.1.6-gcc-13", "OpenMPI/5.0.3-GCC-13.3.0", "intel-mpi/2021.12"]
-    assert discovery.useful_modules("bash: module: command not found") == ({}, [])
-
-
 # The command
 
 
 def site(*words, path):
-    command = [sys.executable, "-m", "containercheck", "site", "--no-jobs", *words]
+    words = [sys.executable, "-m", "containercheck", "site", *words]
     environment = {"PATH": f"{path}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY / "checks")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
     return done.returncode, done.stdout
 
@@ -139,14 +110,17 @@ def test_reframe_reads_the_file_of_a_cluster(slurm, tmp_path):
     assert output.startswith(f"site: written: {file}; look through it, then ")
     (system,) = loaded(file)["systems"]
     compute, fat, gpu = system["partitions"]
+    assert [part["name"] for part in system["partitions"]] == ["compute_1", "compute_fat", "gpu"]
+    assert fat["access"] == ["--partition=compute", "--constraint=fat"]
+    assert compute["access"] == ["--partition=compute"]
     assert (compute["scheduler"], compute["launcher"], compute["time_limit"]) == ("squeue", "srun", "2d0h0m0s")
     assert gpu["devices"] == [{"type": "gpu", "model": "a100", "num_devices": 4}]
-    assert gpu["processor"] == {"num_cpus": 128, "num_cpus_per_core": 2, "num_cpus_per_socket": 64, "num_sockets": 2}
+    shape = {"num_cpus": 128, "num_cpus_per_core": 2, "num_cpus_per_socket": 64, "num_sockets": 2}
+    assert gpu["processor"] == {"arch": platform.machine(), **shape}
     assert gpu["extras"]["containercheck"] == {"max_nodes": 1, "memory_per_node": 512000 << 20}
-    assert 'Complete it with "arch", as no job (--no-jobs) reported it' in file.read_text()
     assert "Other nodes of compute differ: add a --constraint for these." in file.read_text()
-    command = [sys.executable, "-m", "reframe.frontend.cli", "-C", str(file), "--system=volta"]
-    shown = subprocess.run([*command, "--show-config=systems/0/name"], capture_output=True, text=True, timeout=120)
+    reframe = [sys.executable, "-m", "reframe.frontend.cli", "-C", str(file), "--system=volta"]
+    shown = subprocess.run([*reframe, "--show-config=systems/0/name"], capture_output=True, text=True, timeout=120)
     assert shown.returncode == 0, shown.stdout + shown.stderr
 
 
@@ -179,21 +153,20 @@ def test_without_a_scheduler_it_is_the_file_of_this_machine(tmp_path):
 # The file
 
 
-HERE = {"runtimes": [], "mpi": [], "pmi": []}
-NODE = {
-    "host": {"name": "n1"},
-    "processor": {"architecture": "aarch64", "processors": 96, "cores": 48, "sockets": 2, "memory": 64 << 30},
-    "mpi": [{"family": "mpich", "title": "MPICH", "library": "libmpi_cray.so.12"}],
-    "runtimes": [{"name": "Apptainer", "path": "/usr/bin/apptainer", "problem": ""}],
+HERE = {
+    "runtimes": [
+        {"name": "Apptainer", "problem": ""},
+        {"name": "Docker", "problem": "it does not run"},
+    ],
+    "mpi": [{"family": "mpich"}],
     "pmi": [],
-    "gpus": ["NVIDIA H100 (driver 570.86.15)"],
 }
 
 
-def configuration_of(tmp_path, cluster, **facts):
+def configuration_of(tmp_path, cluster):
     """Return the content of a cluster's file, as Python reads it, and its text."""
     path = tmp_path / "made.py"
-    path.write_text(site_command.text_of(site_command.Surroundings("volta", cluster, HERE, **facts)))
+    path.write_text(command.text_of("volta", cluster, HERE))
     return loaded(path), path.read_text()
 
 
@@ -202,16 +175,15 @@ def configuration_of(tmp_path, cluster, **facts):
     [
         ("pbs", ("pbs-nodes.json", "pbs-queues.json"), [["-q normal"], ["-q gpu"]]),
         ("sge", ("gridengine-qhost.txt",), [["-q all.q"]]),
-        ("flux", ("flux-queues.txt",), [["--queue=batch"], ["--queue=debug"]]),
     ],
 )
 def test_the_file_of_another_scheduler_leaves_the_processor_to_the_person(tmp_path, backend, tables, access):
-    content, text = configuration_of(tmp_path, cluster(backend, *map(saved, tables)), unasked="--no-jobs")
+    content, text = configuration_of(tmp_path, cluster(backend, *map(saved, tables)))
     partitions = content["systems"][0]["partitions"]
     assert [part["access"] for part in partitions] == access
     assert {(part["scheduler"], part["launcher"]) for part in partitions} == {(backend, "mpirun")}
     assert not any("processor" in part for part in partitions)
-    assert "# Complete it, as no job (--no-jobs) reported it; without it no check runs here." in text
+    assert "# Complete it; without it no check runs here." in text
     if backend == "sge":
         assert '# "parallel_environment": "mpi",' in text
         content, _ = configuration_of(tmp_path, cluster("sge", *map(saved, tables), parallel_environment="openmpi"))
@@ -219,45 +191,8 @@ def test_the_file_of_another_scheduler_leaves_the_processor_to_the_person(tmp_pa
         assert part["extras"]["containercheck"]["parallel_environment"] == "openmpi"
 
 
-def test_the_answer_of_a_job_completes_the_file(tmp_path):
-    answers = {"default": Answer("volta:default", False, NODE)}
-    content, text = configuration_of(tmp_path, cluster("flux", "|16|0\n"), answers=answers)
-    (part,) = content["systems"][0]["partitions"]
-    shape = {"num_cpus": 96, "num_cpus_per_core": 2, "num_cpus_per_socket": 48, "num_sockets": 2}
-    assert part["processor"] == {"arch": "aarch64", **shape}
-    assert part["extras"]["containercheck"] == {"max_nodes": 16, "memory_per_node": 64 << 30, "mpi": "mpich"}
-    assert part["container_platforms"] == [{"type": "Apptainer"}]
-    assert part["devices"] == [{"type": "gpu", "model": "gpu", "num_devices": 1}]
-    assert "The architecture is from a job on n1." in text
-
-
-def test_modules_of_runtimes_and_of_mpi_are_in_the_file(tmp_path):
-    docker = {"name": "Docker", "path": "/usr/bin/docker", "problem": ""}
-    gpu, modules = cluster("slurm", SINFO.splitlines()[2]), "apptainer/1.4.5\nopenmpi/4.1.6\nmpich/4.2\n"
-    answers = {"gpu": Answer("volta:gpu", False, {**NODE, "runtimes": [docker], "mpi": []})}
-    content, _ = configuration_of(tmp_path, gpu, modules=modules, answers=answers)
-    (part,) = content["systems"][0]["partitions"]
-    assert part["container_platforms"] == [{"type": "Apptainer", "modules": ["apptainer/1.4.5"]}, {"type": "Docker"}]
-    assert content["environments"][0]["modules"] == ["openmpi/4.1.6"]
-    # An MPI that nodes have without a module is taken.
-    answers = {"gpu": Answer("volta:gpu", False, NODE)}
-    content, text = configuration_of(tmp_path, gpu, modules=modules, answers=answers)
-    assert "modules" not in content["environments"][0] and '# "modules": ["openmpi/4.1.6"],' in text
-
-
-def test_nodes_are_asked_without_modules(tmp_path, monkeypatch):
-    """What comes with a module would be taken for what is there without."""
-    drafts = []
-
-    def ask(arguments, place, relay):
-        drafts.append(loaded(Path(arguments[1])))
-        return [Answer("volta:gpu", False, NODE)]
-
-    monkeypatch.setattr(site_command.inventories, "of_partitions", ask)
-    facts = site_command.Surroundings("volta", cluster("slurm", SINFO.splitlines()[2]), HERE, "apptainer\nopenmpi\n")
-    asked = site_command.ask_nodes(facts, site_command.Workplace())
-    (part,) = drafts[0]["systems"][0]["partitions"]
-    assert part["extras"]["containercheck"]["max_pending_time"] == "5m"
-    assert "modules" not in str([part, drafts[0]["environments"]])
-    assert asked.answers["gpu"].facts == NODE
-    assert "max_pending_time" not in site_command.text_of(asked)
+def test_runtimes_and_mpi_are_those_of_this_host(tmp_path):
+    content, _ = configuration_of(tmp_path, cluster("slurm", SINFO))
+    for part in content["systems"][0]["partitions"]:
+        assert part["container_platforms"] == [{"type": "Apptainer"}]
+        assert part["extras"]["containercheck"]["mpi"] == "mpich"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import made
 from containercheck.command import doctor
-from containercheck.command.doctor import Outlook
+from containercheck.command.doctor import Answer, Outlook
 from containercheck.job.container_runtimes import RUNTIMES
-from containercheck.session.inventories import Answer
 from made import case
 
 APPTAINER = RUNTIMES[0].name

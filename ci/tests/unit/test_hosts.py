@@ -6,7 +6,7 @@ import platform
 from dataclasses import replace
 
 import pytest
-from containercheck.site import hosts, waiting
+from containercheck.site import hosts, jobs
 from containercheck.site.sites import Site
 from reframe.core.runtime import RuntimeContext, runtime
 
@@ -17,7 +17,7 @@ from reframe.core.runtime import RuntimeContext, runtime
 def stage(tmp_path, monkeypatch):
     """Have a stage directory, and return a function that asks a node whose site has these extras."""
     monkeypatch.setattr(RuntimeContext, "stage_prefix", property(lambda _: str(tmp_path / "stage")))
-    monkeypatch.setattr(waiting, "LATE", 0.0)
+    monkeypatch.setattr(jobs, "LATE", 0.0)
 
     def ask(**extras):
         site = replace(Site.of(PARTITION), **extras)
@@ -40,12 +40,6 @@ def test_a_host_without_python_is_the_reason(stage):
 
 
 def test_a_host_that_does_not_see_the_stage_directory_is_told(stage, monkeypatch):
-    monkeypatch.setattr(waiting, "appears", lambda finished: False)
+    monkeypatch.setattr(jobs, "appears", lambda finished: False)
     error = stage().error
     assert isinstance(error, hosts.UnseenError) and "set the stage directory to one that they share" in str(error)
-
-
-def test_a_job_that_is_given_up_is_the_reason(stage, monkeypatch):
-    monkeypatch.setattr(waiting.Watch, "finished", lambda watch, job: setattr(watch, "why", "planted") or True)
-    error = stage().error
-    assert isinstance(error, hosts.GivenUpError) and str(error).endswith("was given up: planted")

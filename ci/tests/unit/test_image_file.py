@@ -193,19 +193,3 @@ def test_a_file_that_was_changed_is_read_again(image, change):
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert file_trees.known_digest_of(path) == hashlib.sha256(b"CONTENT").hexdigest()
     assert len(read) == 2
-
-
-@pytest.mark.parametrize("reason", ["just changed", "broken", "nowhere"])
-def test_where_no_digest_can_be_kept_the_file_is_read_again(image, tmp_path, monkeypatch, reason):
-    path, read = image
-    if reason == "just changed":
-        # Its next change could have the same time.
-        monkeypatch.setattr(file_trees, "SETTLED", 3600.0)
-    if reason == "nowhere":
-        (tmp_path / "cache").write_text("no directory")
-    first = file_trees.known_digest_of(path)
-    if reason == "broken":
-        (kept,) = (tmp_path / "cache" / "containercheck" / "digests").iterdir()
-        kept.write_text('{"stamp": null}')
-    assert file_trees.known_digest_of(path) == first == hashlib.sha256(b"content").hexdigest()
-    assert len(read) == 2

@@ -59,13 +59,6 @@ def test_patterns_are_filled_in_and_an_answer_without_one_is_left_out():
     assert host.filled_in("PACE3D", site(patterns={"ranks": r"(\d)"}), [known], [], RANKS)[0] == [known]
 
 
-@pytest.mark.parametrize("lacking", ["LUPS", "ranks"])
-def test_a_metric_or_a_rank_count_without_a_pattern_is_an_error(lacking):
-    given = {name: pattern for name, pattern in PATTERNS.items() if name != lacking}
-    with pytest.raises(Misconfigured, match=rf"^no pattern of {lacking}: only a site knows what PACE3D prints: site "):
-        host.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
-
-
 def test_a_pattern_of_nothing_that_the_check_has_is_an_error():
     given = {**PATTERNS, "lups": r"(\d)"}
     with pytest.raises(ReframeError, match=r"PACE3D, patterns: PACE3D has no lups; it has LUPS, answer, ranks$"):

@@ -89,17 +89,6 @@ def test_the_package_asks_for_the_python_that_set_up_takes():
     assert f"--python-version {oldest} " in (REPOSITORY / "ci" / "lock").read_text()
 
 
-def test_shell_scripts_ask_the_same_program(tmp_path):
-    def asked(path):
-        command = ["/bin/bash", "-c", f". {REPOSITORY}/ci/lib.sh; PATH={path}; machine python"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-    assert asked(os.environ["PATH"]).stdout == ask("python").stdout
-    without = asked(tmp_path)
-    assert without.returncode == 1
-    assert without.stderr == "bash: error: no python3 on the PATH: install Python 3.10 or newer with its venv module\n"
-
-
 def test_an_image_gets_the_index_and_the_certificates_of_this_machines_pip_and_nothing_else(tmp_path, monkeypatch):
     (tmp_path / "ca.pem").write_text("certificate\n")
     (tmp_path / "pip.conf").write_text(f"""[global]

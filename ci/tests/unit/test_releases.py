@@ -101,11 +101,6 @@ def test_the_person_and_the_site_choose_another(nodes_say):
     assert release_of(site, wanted) == "bookworm"
 
 
-def test_a_release_that_there_is_not_is_an_error_with_those_that_there_are():
-    with pytest.raises(ReframeError, match="release is 'bookwrm', and must be one of bookworm, trixie"):
-        release_of(HERE, Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"), release="bookwrm"))
-
-
 @pytest.mark.parametrize(
     ("problem", "said"),
     [
@@ -117,9 +112,3 @@ def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, proble
     nodes_say("", problem)
     with pytest.raises(ReframeError, match=said):
         images.provide_image(WANTED, REMOTE)
-
-
-def test_a_dry_run_asks_nobody(nodes_say):
-    nodes_say("", "nobody is asked")
-    dry = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"), dry=True)
-    assert release_of(REMOTE, dry) == "bookworm"

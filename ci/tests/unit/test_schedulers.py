@@ -8,9 +8,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from conftest import write_program
 from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
-from containercheck.site import schedulers
+from containercheck.site import jobs
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 from slurm_programs import sinfo  # noqa: F401
@@ -40,7 +41,7 @@ def job(scheduler="squeue", access=(), options=(), cli_options=()):
     ],
 )
 def test_a_job_asks_for_what_reframe_leaves_out(scheduler, extras, nodes, options):
-    asked = schedulers.options_of(job(scheduler, ["-q bench.q"]), replace(SITE, **extras), Layout(nodes, nodes, 1))
+    asked = jobs.options_of(job(scheduler, ["-q bench.q"]), replace(SITE, **extras), Layout(nodes, nodes, 1))
     assert asked == options
 
 
@@ -48,19 +49,19 @@ def test_grid_engine_needs_a_parallel_environment():
     with pytest.raises(
         LayoutError, match="gives 8 slots in a parallel environment only: name it in the extras of clus"
     ):
-        schedulers.options_of(job("sge"), SITE, Layout(1, 1, 1))
+        jobs.options_of(job("sge"), SITE, Layout(1, 1, 1))
 
 
 def test_the_steps_of_a_job_have_its_environment_where_a_site_cuts_it_off():
     for option, commands in (("--export=NONE", ["export SLURM_EXPORT_ENV=ALL"]), ("--export=ALL", [])):
-        assert schedulers.first_commands(job("slurm", ["-A x", option]))[1:] == commands
-    assert schedulers.first_commands(job("pbs", ["--export=NONE"])) == []
+        assert jobs.first_commands(job("slurm", ["-A x", option]))[1:] == commands
+    assert jobs.first_commands(job("pbs", ["--export=NONE"])) == []
 
 
 @pytest.mark.parametrize(("count", "status", "error"), [(None, 0, ""), ("1", 1, "a second time")])
 def test_a_second_start_of_a_job_of_slurm_ends_with_an_error(count, status, error):
     environment = {"PATH": os.environ["PATH"], **({"SLURM_RESTART_COUNT": count} if count else {})}
-    command = ["bash", "-c", schedulers.first_commands(job())[0]]
+    command = ["bash", "-c", jobs.first_commands(job())[0]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, error in done.stderr) == (status, True)
 
@@ -82,8 +83,8 @@ def partitions(monkeypatch):
             for scheduler, name, nodes in facts
             for launcher in [SimpleNamespace(registered_name=name)]
         ]
-        monkeypatch.setattr(schedulers, "runtime", lambda: SimpleNamespace(system=SimpleNamespace(partitions=parts)))
-        monkeypatch.setattr(schedulers, "Site", SimpleNamespace(of=lambda part: part.site))
+        monkeypatch.setattr(jobs, "runtime", lambda: SimpleNamespace(system=SimpleNamespace(partitions=parts)))
+        monkeypatch.setattr(jobs, "Site", SimpleNamespace(of=lambda part: part.site))
 
     return prepare
 
@@ -99,14 +100,12 @@ def partitions(monkeypatch):
         ({"JOB_ID": "3", "NSLOTS": "4", "PE": "mpi", "SGE_ROOT": "/sge"}, "Grid Engine job 3", {"SGE_ROOT"}),
         # The number of another program.
         ({"JOB_ID": "3", "NSLOTS": "4"}, "", {"JOB_ID", "NSLOTS"}),
-        ({"LSB_JOBID": "3", "LSB_HOSTS": "a b"}, "LSF job 3", set()),
-        ({"FLUX_JOB_ID": "f", "FLUX_URI": "local:///x"}, "", {"FLUX_JOB_ID", "FLUX_URI"}),
     ],
 )
 def test_variables_of_a_job_around_the_session_are_not_handed_on(partitions, variables, name, left):
     partitions(("slurm", "srun", 4), ("local", "mpirun", 1))
-    assert schedulers.outer_job(variables) == name
-    schedulers.leave_outer_job(variables)
+    assert jobs.outer_job(variables) == name
+    jobs.leave_outer_job(variables)
     assert set(variables) == left
 
 
@@ -114,7 +113,7 @@ def test_variables_of_a_job_around_the_session_are_not_handed_on(partitions, var
 def test_jobs_that_run_in_the_allocation_of_the_session_keep_its_variables(partitions, local):
     partitions(("slurm", "srun", 4), local)
     variables = {**SLURM}
-    schedulers.leave_outer_job(variables)
+    jobs.leave_outer_job(variables)
     assert variables == SLURM
 
 
@@ -176,11 +175,49 @@ calm|up|node9|maint|none
 )
 def test_nodes_that_a_person_must_see_to_are_named_with_their_states(sinfo, facts, nodes, said):
     sinfo(SINFO)
-    assert schedulers.out_of_service(job(**facts), nodes) == said
+    assert jobs.out_of_service(job(**facts), nodes) == said
 
 
-def test_without_an_answer_of_sinfo_nothing_is_said_of_nodes(sinfo, tmp_path, monkeypatch):
-    sinfo("sinfo: error: the controller does not answer\n")
-    assert schedulers.out_of_service(job(), 1) == ""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert schedulers.out_of_service(job("slurm"), 1) == ""
+# A lost node
+
+
+@pytest.fixture
+def says(tmp_path, monkeypatch):
+    """Have scontrol print these states of a job on two nodes, one after the other, and then the last."""
+
+    def prepare(*states):
+        lines = "\n".join(f"JobId=7 JobState={state} Reason=None NodeList=node[1-2]" for state in states)
+        (tmp_path / "states").write_text(lines + "\n")
+        script = f'cd {tmp_path}\nhead -n 1 states\n[ "$(wc -l <states)" = 1 ] || sed -i 1d states'
+        write_program(tmp_path / "scontrol", script)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setattr(jobs, "_LOST", 0)
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "lost"),
+    [
+        (["COMPLETING", "NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["COMPLETING", "COMPLETED"], "compute*|up|node1|idle|none\ncompute*|up|node2|drained|planted\n", ""),
+        # Its runs failed, and it was over, before Slurm had given the node up; a node is told once for each partition.
+        (
+            ["COMPLETING", "FAILED"],
+            "compute*|up|node1|idle|none\ncompute*|up|node2|down*|Not responding\ndead|up|node2|down*|Not responding\n",
+            "Slurm says node2 down (Not responding)",
+        ),
+    ],
+)
+def test_a_job_that_lost_a_node_is_known_once_slurm_has_settled_it(says, sinfo, states, told, lost):
+    says(*states)
+    sinfo(told, "--nodes=node[1-2]")
+    assert jobs.lost_node(job()) == lost
+
+
+def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
+    says("NODE_FAIL")
+    assert not jobs.lost_node(job("local"))
+    says("COMPLETING")
+    monkeypatch.setattr(jobs, "PATIENCE", 0.2)
+    assert not jobs.lost_node(job())

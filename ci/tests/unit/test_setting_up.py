@@ -128,16 +128,6 @@ def test_a_dry_run_lists_what_set_up_then_lists_and_does(place):
     assert (place / "repo" / ".venv").is_symlink()
 
 
-def test_where_nothing_is_missing_a_dry_run_says_so_and_set_up_says_nothing(place):
-    run(place, "setup", "--venv")
-    (place / "done").touch()
-    write_program(place / "bin" / "apptainer", "")
-    assert run(place, "setup", "--dry-run").stdout == "setup: nothing is missing\n"
-    done = run(place, "setup")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert changes(place) == []
-
-
 def test_without_python_what_checks_state_is_listed_when_there_is_one(place):
     (place / "bin" / "python3").unlink()
     dry = run(place, "setup", "--dry-run")
@@ -148,20 +138,3 @@ def test_without_python_what_checks_state_is_listed_when_there_is_one(place):
     _, first, second = done.stdout.split("setup: this is missing:\n")
     assert "hpcc" in packages(second.splitlines()) and "hpcc" not in first
     assert any(" hpcc " in line for line in changes(place))
-
-
-@pytest.mark.parametrize("word", ["--dry-run", None])
-def test_a_sudo_that_asks_is_not_called_and_what_is_missing_is_said(place, word):
-    """In a night it would wait for a password."""
-    (place / "uid").write_text("1000\n")
-    write_program(place / "bin" / "sudo", f'{LOG}[ "$1" = -n ] || log prompt; exit 1')
-    result = run(place, "setup", *filter(None, [word]))
-    assert changes(place) == []
-    assert result.returncode == 0, result.stderr
-    (said,) = [line for line in result.stdout.splitlines() if "not installed, as that needs root: gcc g++ " in line]
-    assert " hpcc " in said and "sudo -v before it" in said
-    if word is None:
-        # One that does not ask is used.
-        write_program(place / "bin" / "sudo", f'{LOG}[ "$1" != -n ] || exit 0; log sudo; exec "$@"')
-        assert run(place, "setup").returncode == 0
-        assert "sudo" in changes(place) and "give_range" in changes(place)

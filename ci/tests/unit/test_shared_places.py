@@ -13,12 +13,12 @@ import pytest
 from conftest import entry_command, write_program
 from containercheck.check import build
 from containercheck.job import contract, locks, runtime_start
-from containercheck.job.build import image_convert
+from containercheck.job.build import image_files
 from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
-from containercheck.site import waiting
+from containercheck.site import jobs
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from reframe.core.exceptions import ReframeError
@@ -121,26 +121,26 @@ class BuildOfPbs(SimpleNamespace):
 def test_the_status_of_a_build_is_waited_for_and_not_for_ever(tmp_path, monkeypatch):
     (tmp_path / "rfm_build.err").write_text("")
     sleep = time.sleep
-    monkeypatch.setattr(waiting.time, "sleep", lambda _: (tmp_path / contract.BUILD_STATUS).write_text("0\n"))
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: (tmp_path / contract.BUILD_STATUS).write_text("0\n"))
     build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
     (tmp_path / contract.BUILD_STATUS).unlink()
-    monkeypatch.setattr(waiting.time, "sleep", sleep)
-    monkeypatch.setattr(waiting, "LATE", 0.0)
+    monkeypatch.setattr(jobs.time, "sleep", sleep)
+    monkeypatch.setattr(jobs, "LATE", 0.0)
     with pytest.raises(ReframeError, match="the build was ended before it was done"):
         build.BuiltCheck.check_build(BuildOfPbs(tmp_path))
 
 
 def test_a_conversion_that_hangs_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_convert, "LIMIT", 0.2)
-    monkeypatch.setattr(image_convert, "PATIENCE", 0.2)
+    monkeypatch.setattr(image_files, "LIMIT", 0.2)
+    monkeypatch.setattr(image_files, "ANSWER_LIMIT", 0.2)
     write_program(tmp_path / "docker", "exec sleep 600")
     facts = {"path": "localhost/containercheck/hpcc:1", "archive": "image.oci", "id": "feed", "sha256": PIN}
     with pytest.raises(CacheError, match=r"cannot be loaded: .*docker was not done after 0\.2 s"):
-        image_convert.load(by_name("Docker"), facts, str(tmp_path / "docker"))
+        image_files.load(by_name("Docker"), facts, str(tmp_path / "docker"))
     write_program(tmp_path / "apptainer", "[ $1 = exec ] || exit 0; exec sleep 600")
     (tmp_path / "hpcc.json").write_text(json.dumps(facts))
     runtime, builder = by_name("Charliecloud"), str(tmp_path / "apptainer")
-    entry = image_convert.Tree(tmp_path / "hpcc.sif", runtime, tmp_path / "cache", builder)
+    entry = image_files.Tree(tmp_path / "hpcc.sif", runtime, tmp_path / "cache", builder)
     with pytest.raises(CacheError, match=r"hpcc failed: sh was not done after 0\.2 s"):
         entry.ensure()
     with pytest.raises(CacheError, match="cannot be converted: .* timed out after 0.2 seconds"):

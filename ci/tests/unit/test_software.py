@@ -253,7 +253,7 @@ def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
     content = tmp_path / "input.txt"
     content.write_text("input")
     digest = subprocess.run(["sha256sum", content], capture_output=True, text=True).stdout.split()[0]
-    site = replace(ELSEWHERE, input_cache=str(tmp_path / "cache"))
+    site = replace(ELSEWHERE, caches=str(tmp_path / "cache"))
     wanted = Wanted("GROMACS", "gmx_mpi", published=f"{content.as_uri()}#sha256={digest}")
     (command,) = sources.provide_input(wanted, site).build
     assert not build._is_in_caches([command], tmp_path)

@@ -35,7 +35,7 @@ from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
 AnyPath = Union[str, Path]
-#: File in a directory that is a cache and nothing else: :mod:`cleaning` removes what is old there.
+#: File in a directory that is a cache and nothing else, which may be removed.
 MARK = ".containercheck-cache"
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
@@ -65,8 +65,7 @@ class UnsupportedError(CacheError):
 def private_directory(setting: str) -> Path:
     """Return the user's own directory of a cache.
 
-    :param setting: the extra of a site that sets another directory, such as ``image_cache``, for which the directory is
-        called ``images``.
+    :param setting: kind of the cache, such as ``image_cache``, whose directory is called ``images``.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "containercheck" / setting.replace("_cache", "s")
@@ -216,7 +215,7 @@ class Entry:
         for cache in caches:
             self._use(cache)
             if self.is_intact():
-                # The time of the last use, by which :mod:`cleaning` finds entries that were not used for long.
+                # The time of the last use: ci/docs/sites.md has the command that removes old entries.
                 with contextlib.suppress(OSError):
                     os.utime(str(self.record))
                 return self.path
@@ -236,7 +235,7 @@ class Entry:
             if not refusal:
                 self._build_once()
                 return self.path
-        raise CacheError(f"{refusal}: set {self.setting} in the site's extras")
+        raise CacheError(f"{refusal}: set caches in the site's extras")
 
     def _use(self, cache: Path) -> None:
         if cache != self.path.parent:
@@ -288,7 +287,7 @@ class Entry:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise CacheError(self._no_space()) from None
-            raise CacheError(f"{self._describe(error)}: set {self.setting} in the site's extras") from None
+            raise CacheError(f"{self._describe(error)}: set caches in the site's extras") from None
 
     @contextlib.contextmanager
     def _work_directory(self) -> Iterator[Path]:
@@ -397,7 +396,7 @@ class Entry:
         return self.failed(self.last_words())
 
     def _no_space(self) -> str:
-        advice = f"free some, or set {self.setting} in the site's extras"
+        advice = "free some, or set caches in the site's extras"
         return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
 
     def unreached(self) -> str:

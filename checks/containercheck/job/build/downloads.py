@@ -11,7 +11,7 @@ repository has all of them, no network is needed.
 
 The key of an environment is a digest of the requirements, and the version of Python and the architecture. It cannot be
 moved (its scripts name their interpreter), so it is built at its final path. Where the pinned files are not for every
-machine, a comment in the requirements says for which (``pins``).
+machine, a comment in the requirements says for which (``machine``).
 
 Standard library only, Python 3.6 or newer.
 """
@@ -28,7 +28,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
-from containercheck.job import pins, texts
+from containercheck.job import texts
 from containercheck.job.build import cache, file_trees, machine
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
@@ -191,12 +191,12 @@ class PythonEnvironment(cache.Entry):
         self.requirements = Path(requirements)
         try:
             content = self.requirements.read_text(encoding="utf-8")
-            problem = pins.not_for(name, self.requirements, architecture)
+            problem = machine.not_for(name, self.requirements, architecture)
         except OSError as error:
             raise CacheError(f"no requirements {requirements}: {error.strerror}") from None
         if problem:
             raise UnsupportedError(f"no software: {problem}")
-        self.python, version = machine.python(pins.limits_of(content)[1])
+        self.python, version = machine.python(machine.limits_of(content)[1])
         file = f"{name}-{architecture}-python{version}-{cache.key_of(content)}"
         super().__init__(name, directory, file, architecture)
 

@@ -26,7 +26,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from containercheck.job import architectures, mpi, pins
+from containercheck.job import architectures, mpi
 from containercheck.job.build import cache, downloads, image_files, machine, spack_install
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
@@ -134,7 +134,7 @@ class Recipe:
                 f"no image: {self.name}.def is for {titles[0]} only, and the partition's MPI is {titles[1]}: {_INSTEAD}"
             )
         for path in self.copied_files():
-            problem = pins.not_for(self.name, path, architecture) if path.name == "requirements.txt" else None
+            problem = machine.not_for(self.name, path, architecture) if path.name == "requirements.txt" else None
             if problem:
                 raise UnsupportedError(f"no image: {problem}")
 

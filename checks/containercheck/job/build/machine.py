@@ -6,7 +6,14 @@
 
 print the mirror; the newest Python that takes ReFrame; and the Debian packages that checks state for their bare
 programs (``debian = ["name", ...]``, and those of C++ headers in ``headers``). Check files are read without running
-them: this Python may not have ReFrame yet. Standard library only, Python 3.6 or newer.
+them: this Python may not have ReFrame yet.
+
+Not every project has wheels for every architecture. Where requirements are not for every machine, a comment in them
+says for which they are:
+
+    # only for: x86_64; Python 3.11, 3.12
+
+Standard library only, Python 3.6 or newer.
 """
 
 import argparse
@@ -19,7 +26,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
@@ -217,6 +224,31 @@ def packages(directories: Sequence[Path]) -> List[str]:
     """
     files = (path for directory in directories for path in sorted(directory.glob("*.py")))
     return list(dict.fromkeys(package for path in files for package in packages_of(path)))
+
+
+def limits_of(requirements: str) -> Tuple[List[str], List[str]]:
+    """Return the architectures and the versions of Python that requirements are pinned for; empty lists for all."""
+    limits = re.search(r"^# only for: ([^;\n]*)(?:; Python (.*))?$", requirements, re.MULTILINE)
+    if not limits:
+        return [], []
+    architectures, versions = (re.findall(r"[\w.]+", part or "") for part in limits.groups())
+    return architectures, versions
+
+
+def not_for(name: str, requirements: Path, architecture: str) -> Optional[str]:
+    """Return why requirements cannot be used on an architecture; None where they can.
+
+    :param name: of the software, for the message.
+    :param requirements: file with the requirements.
+    :raises OSError: the file cannot be read.
+    """
+    pinned, _ = limits_of(requirements.read_text(encoding="utf-8"))
+    if not pinned or architecture in pinned:
+        return None
+    return (
+        f"{name} is pinned for {', '.join(pinned)}, and the partition is {architecture}: "
+        f"pin it for that too, in {requirements}"
+    )
 
 
 def main() -> None:

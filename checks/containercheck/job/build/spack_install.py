@@ -317,7 +317,7 @@ def places(names: Dict[str, str]) -> Dict[str, str]:
         if slashes < 1:
             raise CacheError(
                 f"{path} is too short a path to be replaced by {PLACE}/{name}, the image's\n"
-                "set a longer one: spack_cache in the site's extras, or install_tree in the site's Spack file"
+                "set a longer one: caches in the site's extras, or install_tree in the site's Spack file"
             )
         image_paths[path] = PLACE + "/" * slashes + name
     return image_paths
