@@ -1,0 +1,80 @@
+"""Export results: a line of JSON for each metric, in the format that ``ci/docs/result.schema.json`` describes.
+
+The version of the format is that of the rows (results/row.py). A new field is no new version; another meaning is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from containercheck.job.explain import explanation
+from containercheck.results import selections
+from containercheck.results.cases import Case
+from containercheck.results.row import Row
+
+
+@dataclass(frozen=True)
+class Place:
+    """The fields of a line that come before those of its row; the row is missing where the case measured nothing.
+
+    :ivar system, partition, environ: where it ran, in ReFrame's names.
+    :ivar host: name of the first node; empty where the job left no record.
+    :ivar application: name of the check.
+    :ivar variant: ``bare``, ``integrated`` or ``generic``.
+    :ivar nodes: number of nodes.
+    :ivar axes: values of the check's other parameters, by name.
+    :ivar result: ReFrame's result of the last run: ``pass``, ``fail``, ``skip`` ...
+    :ivar reason: reason of a failure or skip; empty for none.
+    :ivar cause: what explains the failure, with its proof if there is one; empty where nothing does.
+    :ivar when: seconds of the epoch at which the job was complete; 0 without a job.
+    """
+
+    system: str
+    partition: str
+    environ: str
+    host: str
+    application: str
+    variant: str
+    nodes: int
+    axes: dict[str, str]
+    result: str
+    reason: str
+    cause: str
+    when: float
+
+
+def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each metric of each case, and one for a case without metrics."""
+    for case in cases:
+        place = asdict(_place(case))
+        rows: Iterable[Row | None] = case.rows or (None,)
+        for row in rows:
+            yield {**place, **(row.to_json() if row else {})}
+
+
+def cause_of(case: Case) -> str:
+    """Return what explains the failure of a case, in one line; empty where nothing does."""
+    run = selections.failure(case)
+    return next(iter(explanation.lines(run.causes)), "") if run else ""
+
+
+def _place(case: Case) -> Place:
+    system, _, environ, _ = case.key
+    failed = selections.failure(case)
+    reason = failed.fail_reason if failed else case.skip_reason if case.result == "skip" else ""
+    return Place(
+        system=system,
+        partition=case.partition,
+        environ=environ,
+        host=str(case.provenance.get("host") or ""),
+        application=case.application,
+        variant=case.variant,
+        nodes=case.nodes,
+        axes=dict(case.axes),
+        result=case.result,
+        reason=reason,
+        cause=cause_of(case),
+        when=case.when,
+    )
