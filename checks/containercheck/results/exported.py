@@ -5,14 +5,19 @@ The version of the format is that of the rows (results/row.py). A new field is n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from containercheck.job.explain import explanation
 from containercheck.results import selections
-from containercheck.results.cases import Case
+from containercheck.results.cases import Case, Key
 from containercheck.results.row import Row
+
+#: Fields of a line that a case has under the same name.
+_OF_CASE = ("application", "axes", "partition", "variant", "nodes", "result", "reason", "when")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,24 @@ def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
         rows: Iterable[Row | None] = case.rows or (None,)
         for row in rows:
             yield {**place, **(row.to_json() if row else {})}
+
+
+def read(path: Path) -> list[Case]:
+    """Return the cases of exported lines, with the rows of all their lines.
+
+    :raises OSError: the file cannot be read.
+    :raises ValueError: a line is not JSON, or not of this format: see :meth:`Row.from_json`.
+    """
+    cases: dict[Key, Case] = {}
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        if not isinstance(line, dict) or not {*_OF_CASE, "system", "environ"} <= line.keys():
+            raise ValueError(f"{path} has a line that is not a result of containercheck: {str(line)[:80]}")
+        identity = json.dumps([line[name] for name in ("application", "variant", "nodes", "axes")])
+        key = (line["system"], line["partition"], line["environ"], identity)
+        case = cases.get(key) or Case(key=key, label=line["application"], **{name: line[name] for name in _OF_CASE})
+        rows = (*case.rows, Row.from_json(line)) if "metric" in line else case.rows
+        cases[key] = replace(case, rows=rows)
+    return [*cases.values()]
 
 
 def cause_of(case: Case) -> str:
