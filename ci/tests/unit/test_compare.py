@@ -142,7 +142,7 @@ def test_the_table_has_what_is_worse_first_and_both_overheads(tmp_path, capsys):
         path.write_text(json.dumps({"runs": [{"testcases": [made.case("HPCC", "generic", 1, rows)]}]}))
     assert compare.main([*map(str, paths)], None) == 1
     head, first, second, told, *_ = capsys.readouterr().out.splitlines()
-    expected = "worse HPCC generic, 1 node(s) HPL +1 ± 2 % +9 ± 2 % +8 0 %"
+    expected = "worse HPCC generic, 1 node(s) HPL +1 ± 2 % +9 ± 2 % +8 +0 %"
     assert first.split() == expected.split()
     assert second.startswith("~ ")
     assert told.startswith("2 metric(s): 1 worse, 0 better; positive is worse in ")
