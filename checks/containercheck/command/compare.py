@@ -107,8 +107,7 @@ def _metric(case: str, metric: str, before: Row, after: Row) -> Metric:
             direction = SAME if abs(change) <= noise else WORSE if change > 0 else BETTER
     baseline = None
     if before.baseline and after.baseline:
-        ratio = after.baseline / before.baseline
-        baseline = 100 * (ratio - 1 if before.better == "lower" else 1 / ratio - 1)
+        baseline = 100 * (after.baseline / before.baseline - 1) * (1 if before.better == "lower" else -1)
     return Metric(case, metric, table.overhead(before), table.overhead(after), change, direction, baseline)
 
 

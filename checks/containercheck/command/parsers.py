@@ -140,6 +140,18 @@ COMMANDS: Mapping[str, Command] = {
         ),
         {0: "all is fine", 1: "a regression", 2: "something could not be measured or run"},
     ),
+    "nodes": Command(
+        "Compares each node with its peers by short jobs, bare and in containers, and names the bad ones.",
+        ("--estimate", "--verbose"),
+        (
+            ("", "all available nodes of the site's partitions"),
+            ("--estimate", "the node-hours, before anything runs"),
+            ("-n '^DGEMM%'", "by a check that you name"),
+            ("--distribute=all --nodelist=node[1-8]", "other nodes, in ReFrame's notation"),
+        ),
+        {0: "no node is worse", 1: "a node is worse than its peers, or failed", 2: "something could not be judged"},
+        note="A partition needs six nodes. Each check is a job of a minute or two on each node.",
+    ),
     "acceptance": Command(
         "Decides if a container runtime or an image may replace another one, or compares several.",
         ("--built-by-each", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),

@@ -92,6 +92,8 @@ def session(
     except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
         return WRONG_USAGE
+    # Not the cases of an image's report, and not those of a sweep over nodes.
+    is_announced = conclude is None or bool(compared)
     if conclude is None:
         # An acceptance has tables of its own.
         conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
@@ -109,9 +111,10 @@ def session(
         # The verdicts are in the report, whatever becomes of the database.
         where = reframe_process.configuration(settings.arguments, place).database
         say(f"these results are not in the database {where} ({why}): they are in {place.report}")
-    meaning = {**STATUSES, **COMMANDS[command].statuses}[status]
-    outcome = push.Outcome(command, status, meaning, current.cases, place.report, problems=[*lost, *problems])
-    push.announce(settings.arguments, place, outcome)
+    if is_announced:
+        meaning = {**STATUSES, **COMMANDS[command].statuses}[status]
+        outcome = push.Outcome(command, status, meaning, current.cases, place.report, problems=[*lost, *problems])
+        push.announce(settings.arguments, place, outcome)
     return status
 
 
