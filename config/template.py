@@ -194,6 +194,12 @@ site_configuration = {
                             # Checks of the site's own that inputs, tolerances and software name, and that only some
                             # sessions look for. Any other name that is no check's is an error.
                             "own_checks": [],
+                            # Where the results of nights are sent, by a name of yours; ci/docs/operations.md has the
+                            # kinds. An address or token that is a secret lies in a file or a variable, never here.
+                            "sinks": {
+                                "prometheus": {"kind": "openmetrics", "path": "/var/lib/prometheus/node-exporter"},
+                                "team": {"kind": "slack", "secret_file": "~/.config/containercheck/webhook"},
+                            },
                         },
                     },
                 }

@@ -1,7 +1,7 @@
 """Make the tables of the documents from the code.
 
-    .venv/bin/python ci/docs/tables.py             write the table of applications into README.md
-    .venv/bin/python ci/docs/tables.py --check     exit with status 1 if README.md has another table
+    .venv/bin/python ci/docs/tables.py             write the applications into README.md, and the schema of results
+    .venv/bin/python ci/docs/tables.py --check     exit with status 1 if README.md or the schema has another content
 
 The reference page gets its tables when the site is built.
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import os
 import re
 import sys
+import typing
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = REPOSITORY / "README.md"
 CHECKS = REPOSITORY / "checks"
+SCHEMA = REPOSITORY / "ci" / "docs" / "result.schema.json"
 sys.path.insert(0, str(CHECKS))
 #: Lines around the table of applications in README.md.
 BEGIN, END = "<!-- applications: ci/docs/tables.py writes this table -->\n", "<!-- end -->"
@@ -132,15 +135,58 @@ def statuses() -> str:
     return table(("status", "meaning"), [(str(status), meaning) for status, meaning in STATUSES.items()])
 
 
+def meanings(kind: Any) -> dict[str, str]:
+    """Return the texts of a dataclass's docstring, by field; empty for a field without one."""
+    text = inspect.getdoc(kind) or ""
+    described = {field.name: "" for field in dataclasses.fields(kind)}
+    for names, meaning in re.findall(r"^:ivar ([\w, ]+): ((?:.*\n?(?!:ivar))*)", text, re.MULTILINE):
+        described.update(dict.fromkeys(names.split(", "), " ".join(plain(meaning).split())))
+    return described
+
+
 def fields_of(kind: Any) -> str:
     """Return the fields of a dataclass with the texts of its docstring."""
-    text = inspect.getdoc(kind) or ""
-    described = {}
-    for names, meaning in re.findall(r"^:ivar ([\w, ]+): ((?:.*\n?(?!:ivar))*)", text, re.MULTILINE):
-        described.update(dict.fromkeys(names.split(", "), plain(meaning)))
-    return table(
-        ("name", "meaning"), [(code(field.name), described.get(field.name, "")) for field in dataclasses.fields(kind)]
-    )
+    return table(("name", "meaning"), [(code(name), meaning) for name, meaning in meanings(kind).items()])
+
+
+#: JSON schemas of the types that the fields of results have.
+TYPES: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    int | None: {"type": ["integer", "null"]},
+    float | None: {"type": ["number", "null"]},
+    dict[str, str]: {"type": "object", "additionalProperties": {"type": "string"}},
+    tuple[str, ...]: {"type": "array", "items": {"type": "string"}},
+    tuple[float | None, float | None]: {"type": "array", "items": {"type": ["number", "null"]}},
+}
+
+
+def schema() -> str:
+    """Return the JSON schema of an exported line."""
+    from containercheck.results.exported import Place
+    from containercheck.results.row import SCHEMA as VERSION
+    from containercheck.results.row import Row
+
+    properties: dict[str, Any] = {
+        "command": {"type": "string", "description": "command that ran it"},
+        "status": {"type": "integer", "description": "exit status of that command"},
+        "schema": {"const": VERSION, "description": "version of the format"},
+    }
+    for kind in (Place, Row):
+        types = typing.get_type_hints(kind)
+        properties |= {name: {**TYPES[types[name]], "description": text} for name, text in meanings(kind).items()}
+    required = [field.name for field in dataclasses.fields(Place)]
+    made = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A line of the results of containercheck: a metric of a case",
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "dependentRequired": {"metric": ["schema"]},
+    }
+    return f"{json.dumps(made, indent=1)}\n"
 
 
 def extras() -> str:
@@ -159,6 +205,20 @@ def software() -> str:
     from containercheck.site.extras import Software
 
     return fields_of(Software)
+
+
+def sinks() -> str:
+    """Return the table of the keys of a sink."""
+    from containercheck.site.sinks import Sink
+
+    return fields_of(Sink)
+
+
+def lines() -> str:
+    """Return the table of the fields of an exported line, other than those of its row."""
+    from containercheck.results.exported import Place
+
+    return fields_of(Place)
 
 
 def rows() -> str:
@@ -187,6 +247,8 @@ TABLES = {
     "statuses": statuses,
     "extras": extras,
     "software": software,
+    "sinks": sinks,
+    "lines": lines,
     "variables": variables,
     "rows": rows,
 }
@@ -201,5 +263,7 @@ if __name__ == "__main__":
     present = README.read_text()
     wanted = readme(present, applications())
     if "--check" in sys.argv:
-        sys.exit(0 if present == wanted else "README.md has another table of applications: run ci/docs/tables.py")
+        is_same = present == wanted and SCHEMA.read_text() == schema()
+        sys.exit(0 if is_same else "README.md or result.schema.json has another content: run ci/docs/tables.py")
     README.write_text(wanted)
+    SCHEMA.write_text(schema())

@@ -23,7 +23,7 @@ from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, nights
 from containercheck.history.series import Series, series
-from containercheck.report import junit, scaling, table
+from containercheck.report import junit, push, scaling, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
@@ -259,6 +259,20 @@ def store(result: Result, directory: Path) -> None:
     junit.write(directory / JUNIT, result.cases, history.get("alarms", []), problems)
 
 
+def announce(result: Result, wanted: NightSettings, place: Workplace) -> None:
+    """Send the results of a night to the sinks of the site."""
+    outcome = push.Outcome(
+        "nightly",
+        result.status,
+        MEANING[result.status],
+        result.cases,
+        place.reports / PAGE,
+        alarm_lines([change for change in result.changes if change.confirmed]),
+        [*table.lost_lines(result.lost), *result.problems],
+    )
+    push.announce(wanted.arguments, place, outcome)
+
+
 def alarm_lines(changes: Sequence[Change]) -> list[str]:
     """Return a line for each likely cause of these changes."""
     return [f"{cause.sentence}. {'; '.join(cause.differences)}" for cause in causes.causes(changes)]
@@ -329,12 +343,15 @@ def main(argv: Sequence[str], place: Workplace) -> int:
                 signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
                 run(result, wanted, place, relay)
                 signal.setitimer(signal.ITIMER_REAL, 0)
-                return conclude(result, place.reports)
+                status = conclude(result, place.reports)
+                announce(result, wanted, place)
+                return status
             except Exception as error:
                 # A fault costs none of the results.
                 result.fault = error
                 result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
                 store(result, place.reports)
+                announce(result, wanted, place)
                 raise
     except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")

@@ -28,7 +28,12 @@ STATUSES: Mapping[int, str] = {
 }
 #: Commands and options of earlier versions, and the present words for them.
 RENAMED_COMMANDS: Mapping[str, str] = {"estimate": "run --estimate"}
-RENAMED_OPTIONS: Mapping[str, str] = {"--open": "--resume", "--changed": "--acknowledge", "--figures": "--table"}
+RENAMED_OPTIONS: Mapping[str, str] = {
+    "--open": "--resume",
+    "--changed": "--acknowledge",
+    "--figures": "--table",
+    "--between": "the command compare",
+}
 #: An address with a user or a password (an @ before a digest is neither), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
@@ -141,6 +146,18 @@ COMMANDS: Mapping[str, Command] = {
         ),
         {0: "all is fine", 1: "a regression", 2: "something could not be measured or run"},
     ),
+    "nodes": Command(
+        "Compares each node with its peers by short jobs, bare and in containers, and names the bad ones.",
+        ("--estimate", "--verbose"),
+        (
+            ("", "all available nodes of the site's partitions"),
+            ("--estimate", "the node-hours, before anything runs"),
+            ("-n '^DGEMM%'", "by a check that you name"),
+            ("--distribute=all --nodelist=node[1-8]", "other nodes, in ReFrame's notation"),
+        ),
+        {0: "no node is worse", 1: "a node is worse than its peers, or failed", 2: "something could not be judged"},
+        note="A partition needs six nodes. Each check is a job of a minute or two on each node.",
+    ),
     "acceptance": Command(
         "Decides if a container runtime or an image may replace another one, or compares several.",
         ("--built-by-each", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
@@ -176,18 +193,31 @@ COMMANDS: Mapping[str, Command] = {
         rest="Other options are passed to ReFrame: -C and --system choose the system.",
     ),
     "explain": Command(
-        "Explains a case that failed: likely causes, tried remedies, their results; or compares two sessions.",
-        ("--between", "--night", "--try", "--database"),
+        "Explains a case that failed: likely causes, tried remedies, and their results.",
+        ("--night", "--try", "--database"),
         (
             ("HPCC", "the cases of the last session with this in their name"),
             ("HPCC --try", "the same, after one more run that tries further remedies"),
             ("HPCC --night", "the same of the last night in the results database"),
-            ("--between old.json new.json", "the differences between two reports: two hosts or nights"),
-            ("--between podman charliecloud", "between two runtimes, images, partitions or variants here"),
         ),
-        {0: "the explanation is printed", 2: "there is no such case, or nothing to compare"},
-        words="[CASE]",
-        facts={"dest": "case", "nargs": "?", "default": "", "metavar": "CASE", "help": "a part of a case's name"},
+        {0: "the explanation is printed", 2: "there is no such case"},
+        words="CASE",
+        facts={"dest": "case", "metavar": "CASE", "help": "a part of a case's name"},
+        rest="",
+    ),
+    "compare": Command(
+        "Compares two sessions, hosts, months, partitions or sides: overheads, bare values, recorded differences.",
+        ("--json", "--database"),
+        (
+            ("old.json new.json", "the reports of two sessions or hosts"),
+            ("here.jsonl there.db", "two sites, by exported lines and a results database"),
+            ("2026-10 2026-11", "two months, days or nights of the results database"),
+            ("podman charliecloud", "two runtimes, images, partitions or variants of the last session"),
+        ),
+        {0: "no overhead is larger in B", 1: "an overhead is larger in B", 2: "there is nothing to compare"},
+        words="A B",
+        facts={"dest": "both", "nargs": 2, "metavar": "SESSION", "help": "A, and then B, which is judged"},
+        note="The last run of each case in a month counts. Intervals decide if an overhead changed.",
         rest="",
     ),
     "report": Command(

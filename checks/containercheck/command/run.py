@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, WRONG_USAGE, Parser, parsed
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, WRONG_USAGE, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
-from containercheck.report import table
+from containercheck.report import push, table
 from containercheck.report.view import CaseView, ending, files_line
 from containercheck.results import selections
 from containercheck.results.cases import Case, NoReport, ReportError, collect
@@ -92,6 +92,8 @@ def session(
     except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
         return WRONG_USAGE
+    # Not the cases of an image's report, and not those of a sweep over nodes.
+    is_announced = conclude is None or bool(compared)
     if conclude is None:
         # An acceptance has tables of its own.
         conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
@@ -109,6 +111,10 @@ def session(
         # The verdicts are in the report, whatever becomes of the database.
         where = reframe_process.configuration(settings.arguments, place).database
         say(f"these results are not in the database {where} ({why}): they are in {place.report}")
+    if is_announced:
+        meaning = {**STATUSES, **COMMANDS[command].statuses}[status]
+        outcome = push.Outcome(command, status, meaning, current.cases, place.report, problems=[*lost, *problems])
+        push.announce(settings.arguments, place, outcome)
     return status
 
 

@@ -17,6 +17,7 @@ from containercheck.results import selections
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import number, short_name, typed
 from containercheck.results.row import FAIL, OPEN, Row
+from containercheck.session import estimate
 from containercheck.session.progress import View
 
 #: How a case came out, in the first column. ``ran`` is for what compares nothing.
@@ -180,7 +181,8 @@ class CaseView(View):
         if all(case.scheduler == "local" for case in run):
             _print(machine.heading(inventory.brief()))
         else:
-            _print(f"partitions: {', '.join(dict.fromkeys(case.partition for case in run))}")
+            partitions = ", ".join(dict.fromkeys(case.partition for case in run))
+            _print(f"partitions: {partitions}; {estimate.total(run)}")
         missing = len(table.by_reason(cases))
         why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) listed at the end" if missing else ""
         _print(f"{len(run)} of {len(cases)} cases{why}")

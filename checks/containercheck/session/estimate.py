@@ -41,11 +41,13 @@ def lines(cases: Sequence[Case]) -> list[str]:
         text.append((*head, str(len(group)), *_hours(group)))
     if not several:
         text = [(row[0], *row[2:]) for row in text]
+    return [*columns(text, left=2 if several else 1), total(cases)]
+
+
+def total(cases: Sequence[Case]) -> str:
+    """Return the number of jobs, and their node-hours."""
     expected, most = _hours(cases)
-    return [
-        *columns(text, left=2 if several else 1),
-        f"{len(cases)} job(s): about {expected} node-hours, at most {most}",
-    ]
+    return f"{len(cases)} job(s): about {expected} node-hours, at most {most}"
 
 
 def cheapest_first(cases: Iterable[Case]) -> list[Case]:

@@ -71,12 +71,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
     "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
-    "--between": {
-        "nargs": 2,
-        "metavar": ("A", "B"),
-        "help": "compare the surroundings and versions of the same cases, failed or not: in two reports of ReFrame, or "
-        "for two partitions, runtimes, images or variants of the last session",
-    },
     "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
     "--try": {
         "dest": "tries",

@@ -22,7 +22,7 @@ from reframe.core.systems import SystemPartition
 
 from containercheck.job import architectures, mpi
 from containercheck.job.build.cache import private_directory
-from containercheck.site import extras
+from containercheck.site import extras, sinks
 from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
@@ -99,6 +99,7 @@ class Site:
     caches: str | None = extra(str)
     cache_owners: list[str] = extra(typ.List[str], list)
     own_checks: list[str] = extra(typ.List[str], list)
+    sinks: dict[str, dict[str, Any]] | None = extra(typ.Dict[str, dict], read=sinks.declared)
 
     @classmethod
     def of(cls, partition: SystemPartition) -> Site:

@@ -1,4 +1,4 @@
-"""containercheck explain: what is known of a case that failed, and what two sessions differ in."""
+"""containercheck explain: what is known of a case that failed."""
 
 from __future__ import annotations
 
@@ -97,29 +97,6 @@ def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch
     assert "no case failed" in capsys.readouterr().err
 
 
-def compare(old, new):
-    return explain.compared(explain.of_reports(old, new))
-
-
-def test_two_sessions_are_compared():
-    old = {
-        "machine": {"kernel": "6.1.0"},
-        sides_seen.SEES: {"generic": {"libc": "glibc 2.36", "limit": {"Max a": "1"}}},
-    }
-    new = {
-        "machine": {"kernel": "6.1.0"},
-        sides_seen.SEES: {"generic": {"libc": "musl", "variable": {"UCX_TLS": "tcp"}}},
-    }
-    assert compare(cases(provenance=old), cases(provenance=new))[1:] == [
-        "  sees generic libc: glibc 2.36 -> musl",
-        "  sees generic limit Max a was 1, and is gone",
-        "  sees generic variable UCX_TLS is new: tcp",
-    ]
-    assert compare(cases(provenance=old), cases(provenance=old))[1:] == ["  nothing that is recorded differs"]
-    with pytest.raises(ReportError, match="no case in common"):
-        compare(cases(provenance=old), cases())
-
-
 def test_observations_are_kept_without_the_parts_of_one_job():
     environment = {"UCX_TLS": "tcp", "OMPI_MCA_orte_rank": "1", "SLURM_JOB_ID": "7", "PWD": "/stage"}
     environment |= {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2"}
@@ -160,66 +137,6 @@ def test_the_use_of_runs_is_kept():
         "limit": {"processors": "0.5", "memory": "2 GiB"},
     }
     assert sides_seen.used(Use()) == {}
-
-
-def test_two_hosts_are_compared_by_check_and_axes():
-    old, new = ({sides_seen.SEES: {"generic": {"libc": libc}}} for libc in ("glibc 2.36", "glibc 2.41"))
-    elsewhere = cases(provenance=new, system="there", partition="other")
-    assert compare(cases(provenance=old), elsewhere)[1:] == ["  sees generic libc: glibc 2.36 -> glibc 2.41"]
-    # What has the same place comes first: then another partition is no partner.
-    both = [*cases(provenance=old), *elsewhere]
-    assert compare(both, cases(provenance=old))[1:] == ["  nothing that is recorded differs"]
-    other_axes = cases(provenance=new, num_nodes=2, name="HPCC %variant=generic %num_nodes=2")
-    with pytest.raises(ReportError, match="no check with the same axes"):
-        compare(cases(provenance=old), other_axes)
-
-
-def test_runtimes_partitions_and_variants_of_one_session_are_compared():
-    sees = {"bare": {"libc": "a"}, "podman": {"libc": "b"}, "charliecloud": {"libc": "c"}}
-    runtimes = {"podman": {"version": "4.3"}, "charliecloud": {"version": "0.40"}}
-    session = cases(provenance={sides_seen.SEES: sees, "runtimes": runtimes})
-    assert explain.compared(explain.in_session(session, "podman", "charliecloud"))[1:] == [
-        "  sees libc: b -> c",
-        "  runtimes version: 4.3 -> 0.40",
-    ]
-    assert explain.compared(explain.in_session(session, "bare", "podman"))[1:] == [
-        "  sees libc: a -> b",
-        "  runtimes version is new: 4.3",
-    ]
-    two = [*session, *cases(provenance={"machine": {"kernel": "6.1"}}, partition="other")]
-    lines = explain.compared(explain.in_session(two, "other", "here:only"))
-    assert "  machine kernel was 6.1, and is gone" in lines
-    name = "HPCC %variant=integrated %num_nodes=1"
-    own = {sides_seen.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
-    variants = [
-        *cases(provenance={sides_seen.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
-        *cases(provenance=own, variant="integrated", name=name, display_name=name, unique_name="HPCC_2"),
-    ]
-    assert explain.compared(explain.in_session(variants, "generic", "integrated"))[1:] == ["  sees libc: c -> d"]
-
-
-def test_what_cannot_be_compared_is_said():
-    session = cases(provenance={sides_seen.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
-    with pytest.raises(ReportError, match="docker is not a report, and not a partition or side of the last session"):
-        explain.in_session(session, "podman", "docker")
-    with pytest.raises(ReportError, match="only and podman are a partition and a side"):
-        explain.in_session(session, "only", "podman")
-
-
-def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
-    paths = [tmp_path / name for name in ("a.json", "b.json")]
-    for path, libc in zip(paths, "ab"):
-        case = {**RAW, "provenance": {sides_seen.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
-        path.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
-    assert explain.main(["--between", *map(str, paths)], None) == 0
-    assert "sees bare libc: a -> b" in capsys.readouterr().out
-    assert explain.main(["--between", str(paths[0]), "generic"], None) == 2
-    assert "no report generic: name two reports, or two partitions" in capsys.readouterr().err
-    assert explain.main(["--between", str(paths[0]), str(tmp_path / "gone.json")], None) == 2
-    assert "no report" in capsys.readouterr().err
-    monkeypatch.setattr(explain, "last_report", lambda place: paths[0])
-    assert explain.main(["--between", "bare", "generic"], None) == 0
-    assert "sees libc: a -> x" in capsys.readouterr().out
 
 
 def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):

@@ -116,7 +116,7 @@ def test_the_heading_counts_what_will_run(capsys):
     lacking = case("Other", result="skip", skip_reason="no software: Other comes from Spack", scheduler="slurm")
     CaseView(is_terminal=False).head(read(case(scheduler="slurm"), lacking))
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "partitions: compute"
+    assert first.startswith("partitions: compute; 1 job(s): about ")
     assert second == "1 of 2 cases; 1 lack something, for 1 reason(s) listed at the end"
 
 

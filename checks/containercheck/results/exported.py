@@ -1,0 +1,103 @@
+"""Export results: a line of JSON for each metric, in the format that ``ci/docs/result.schema.json`` describes.
+
+The version of the format is that of the rows (results/row.py). A new field is no new version; another meaning is one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from containercheck.job.explain import explanation
+from containercheck.results import selections
+from containercheck.results.cases import Case, Key
+from containercheck.results.row import Row
+
+#: Fields of a line that a case has under the same name.
+_OF_CASE = ("application", "axes", "partition", "variant", "nodes", "result", "reason", "when")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The fields of a line that come before those of its row; the row is missing where the case measured nothing.
+
+    :ivar system, partition, environ: where it ran, in ReFrame's names.
+    :ivar host: name of the first node; empty where the job left no record.
+    :ivar application: name of the check.
+    :ivar variant: ``bare``, ``integrated`` or ``generic``.
+    :ivar nodes: number of nodes.
+    :ivar axes: values of the check's other parameters, by name.
+    :ivar result: ReFrame's result of the last run: ``pass``, ``fail``, ``skip`` ...
+    :ivar reason: reason of a failure or skip; empty for none.
+    :ivar cause: what explains the failure, with its proof if there is one; empty where nothing does.
+    :ivar when: seconds of the epoch at which the job was complete; 0 without a job.
+    """
+
+    system: str
+    partition: str
+    environ: str
+    host: str
+    application: str
+    variant: str
+    nodes: int
+    axes: dict[str, str]
+    result: str
+    reason: str
+    cause: str
+    when: float
+
+
+def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each metric of each case, and one for a case without metrics."""
+    for case in cases:
+        place = asdict(_place(case))
+        rows: Iterable[Row | None] = case.rows or (None,)
+        for row in rows:
+            yield {**place, **(row.to_json() if row else {})}
+
+
+def read(path: Path) -> list[Case]:
+    """Return the cases of exported lines, with the rows of all their lines.
+
+    :raises OSError: the file cannot be read.
+    :raises ValueError: a line is not JSON, or not of this format: see :meth:`Row.from_json`.
+    """
+    cases: dict[Key, Case] = {}
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        if not isinstance(line, dict) or not {*_OF_CASE, "system", "environ"} <= line.keys():
+            raise ValueError(f"{path} has a line that is not a result of containercheck: {str(line)[:80]}")
+        identity = json.dumps([line[name] for name in ("application", "variant", "nodes", "axes")])
+        key = (line["system"], line["partition"], line["environ"], identity)
+        case = cases.get(key) or Case(key=key, label=line["application"], **{name: line[name] for name in _OF_CASE})
+        rows = (*case.rows, Row.from_json(line)) if "metric" in line else case.rows
+        cases[key] = replace(case, rows=rows)
+    return [*cases.values()]
+
+
+def cause_of(case: Case) -> str:
+    """Return what explains the failure of a case, in one line; empty where nothing does."""
+    run = selections.failure(case)
+    return next(iter(explanation.lines(run.causes)), "") if run else ""
+
+
+def _place(case: Case) -> Place:
+    system, _, environ, _ = case.key
+    failed = selections.failure(case)
+    reason = failed.fail_reason if failed else case.skip_reason if case.result == "skip" else ""
+    return Place(
+        system=system,
+        partition=case.partition,
+        environ=environ,
+        host=str(case.provenance.get("host") or ""),
+        application=case.application,
+        variant=case.variant,
+        nodes=case.nodes,
+        axes=dict(case.axes),
+        result=case.result,
+        reason=reason,
+        cause=cause_of(case),
+        when=case.when,
+    )

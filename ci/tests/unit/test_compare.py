@@ -1,0 +1,199 @@
+"""containercheck compare: the metrics of two sessions, hosts, months or sides, and what they differ in."""
+
+from __future__ import annotations
+
+import json
+
+import made
+import pytest
+from containercheck.command import compare
+from containercheck.report import push
+from containercheck.results import exported, sides_seen
+from containercheck.results.cases import ReportError, collect
+from containercheck.session.reframe_process import Workplace
+from test_explain_command import RAW, cases
+
+
+def differing(pairs):
+    return [line for lines in compare.differences(pairs).values() for line in lines]
+
+
+def differing_of(old, new):
+    return differing(compare.of_reports(old, new))
+
+
+def test_two_sessions_are_compared():
+    old = {
+        "machine": {"kernel": "6.1.0"},
+        sides_seen.SEES: {"generic": {"libc": "glibc 2.36", "limit": {"Max a": "1"}}},
+    }
+    new = {
+        "machine": {"kernel": "6.1.0"},
+        sides_seen.SEES: {"generic": {"libc": "musl", "variable": {"UCX_TLS": "tcp"}}},
+    }
+    assert differing_of(cases(provenance=old), cases(provenance=new)) == [
+        "sees generic libc: glibc 2.36 -> musl",
+        "sees generic limit Max a was 1, and is gone",
+        "sees generic variable UCX_TLS is new: tcp",
+    ]
+    assert differing_of(cases(provenance=old), cases(provenance=old)) == []
+    with pytest.raises(ReportError, match="no case in common"):
+        differing_of(cases(provenance=old), cases())
+
+
+def test_two_hosts_are_compared_by_check_and_axes():
+    old, new = ({sides_seen.SEES: {"generic": {"libc": libc}}} for libc in ("glibc 2.36", "glibc 2.41"))
+    elsewhere = cases(provenance=new, system="there", partition="other")
+    assert differing_of(cases(provenance=old), elsewhere) == ["sees generic libc: glibc 2.36 -> glibc 2.41"]
+    # What has the same place comes first: then another partition is no partner.
+    both = [*cases(provenance=old), *elsewhere]
+    assert differing_of(both, cases(provenance=old)) == []
+    other_axes = cases(provenance=new, num_nodes=2, name="HPCC %variant=generic %num_nodes=2")
+    with pytest.raises(ReportError, match="no check with the same axes"):
+        differing_of(cases(provenance=old), other_axes)
+
+
+def test_runtimes_partitions_and_variants_of_one_session_are_compared():
+    sees = {"bare": {"libc": "a"}, "podman": {"libc": "b"}, "charliecloud": {"libc": "c"}}
+    runtimes = {"podman": {"version": "4.3"}, "charliecloud": {"version": "0.40"}}
+    session = cases(provenance={sides_seen.SEES: sees, "runtimes": runtimes})
+    assert differing(compare.in_session(session, "podman", "charliecloud")) == [
+        "sees libc: b -> c",
+        "runtimes version: 4.3 -> 0.40",
+    ]
+    assert differing(compare.in_session(session, "bare", "podman")) == [
+        "sees libc: a -> b",
+        "runtimes version is new: 4.3",
+    ]
+    two = [*session, *cases(provenance={"machine": {"kernel": "6.1"}}, partition="other")]
+    lines = differing(compare.in_session(two, "other", "here:only"))
+    assert "machine kernel was 6.1, and is gone" in lines
+    name = "HPCC %variant=integrated %num_nodes=1"
+    own = {sides_seen.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
+    variants = [
+        *cases(provenance={sides_seen.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
+        *cases(provenance=own, variant="integrated", name=name, display_name=name, unique_name="HPCC_2"),
+    ]
+    assert differing(compare.in_session(variants, "generic", "integrated")) == ["sees libc: c -> d"]
+
+
+def test_what_cannot_be_compared_is_said():
+    session = cases(provenance={sides_seen.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
+    with pytest.raises(ReportError, match="docker is not a report, and not a partition or side of the last session"):
+        compare.in_session(session, "podman", "docker")
+    with pytest.raises(ReportError, match="only and podman are a partition and a side"):
+        compare.in_session(session, "only", "podman")
+
+
+def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path, libc in zip(paths, "ab"):
+        case = {**RAW, "provenance": {sides_seen.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
+        path.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
+    assert compare.main([*map(str, paths)], None) == 0
+    assert "sees bare libc: a -> b" in capsys.readouterr().out
+    assert compare.main([str(paths[0]), "generic"], None) == 2
+    assert "no report generic: name two reports or months, or two partitions" in capsys.readouterr().err
+    assert compare.main([str(paths[0]), str(tmp_path / "gone.json")], None) == 2
+    assert "no report" in capsys.readouterr().err
+    monkeypatch.setattr(compare, "last_report", lambda place: paths[0])
+    assert compare.main(["bare", "generic"], None) == 0
+    assert "sees libc: a -> x" in capsys.readouterr().out
+
+
+# Metrics
+
+
+def session(*rows, **facts):
+    return collect([{"runs": [{"testcases": [made.case("HPCC", "generic", 1, rows, **facts)]}]}])
+
+
+def metrics(before, after):
+    (pair,) = compare.of_reports(session(before), session(after))
+    return compare._metrics(pair)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        (made.row(overhead=1.0), made.row(overhead=9.0), compare.WORSE),
+        (made.row(overhead=9.0), made.row(overhead=1.0), compare.BETTER),
+        # Each is known within two: both within three.
+        (made.row(overhead=1.0), made.row(overhead=3.8), compare.SAME),
+        (made.row(overhead=1.0), made.row(overhead=3.8, interval=None), compare.UNKNOWN),
+        (made.alone(), made.alone(), ""),
+    ],
+)
+def test_only_a_change_beyond_both_intervals_is_one(before, after, direction):
+    (metric,) = metrics(before, after)
+    assert metric.direction == direction
+
+
+def test_a_baseline_that_is_worse_is_positive_whichever_direction_is_better():
+    (rate,) = metrics(made.row(bare=100.0), made.row(bare=80.0))
+    (seconds,) = metrics(made.row(bare=80.0, better="lower"), made.row(bare=100.0, better="lower"))
+    assert (rate.baseline, seconds.baseline) == (pytest.approx(20), pytest.approx(25))
+
+
+def test_the_table_has_what_is_worse_first_and_both_overheads(tmp_path, capsys):
+    paths = [tmp_path / name for name in ("old.json", "new.json")]
+    for path, overhead in zip(paths, (1.0, 9.0)):
+        rows = [made.row("FFT"), made.row("HPL", overhead=overhead)]
+        path.write_text(json.dumps({"runs": [{"testcases": [made.case("HPCC", "generic", 1, rows)]}]}))
+    assert compare.main([*map(str, paths)], None) == 1
+    head, first, second, told, *_ = capsys.readouterr().out.splitlines()
+    expected = "worse HPCC generic, 1 node(s) HPL +1 ± 2 % +9 ± 2 % +8 +0 %"
+    assert first.split() == expected.split()
+    assert second.startswith("~ ")
+    assert told.startswith("2 metric(s): 1 worse, 0 better; positive is worse in ")
+    assert compare.main([*map(str, reversed(paths))], None) == 0
+    capsys.readouterr()
+    assert compare.main([*map(str, paths), "--json"], None) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert [(metric["metric"], metric["direction"]) for metric in shown["metrics"]] == [("FFT", "~"), ("HPL", "worse")]
+
+
+def test_the_sides_of_an_acceptance_are_compared_by_their_metrics():
+    raw = made.case("HPCC", "generic", 1, [made.row(overhead=1.0), made.row(overhead=9.0)])
+    for row, name in zip(raw["results"], ("podman", "charliecloud")):
+        row["subject_label"] = name
+    raw["provenance"] = {"runtimes": {"podman": {}, "charliecloud": {}}}
+    (pair,) = compare.in_session(made.cases([raw]), "podman", "charliecloud")
+    (metric,) = compare._metrics(pair)
+    assert (metric.change, metric.direction) == (8.0, compare.WORSE)
+
+
+def test_months_and_databases_are_compared_by_the_last_run_of_each_case(tmp_path, capsys):
+    """A night is a day: 40 nights from November on."""
+    overheads = [1.0] * 20 + [2.0] * 10 + [9.0] * 10
+    nights = [
+        made.session(night, [made.case("HPCC", "generic", 1, [made.row(overhead=overhead)])])
+        for night, overhead in enumerate(overheads)
+    ]
+    path = made.store(tmp_path / "results.db", nights)
+    assert compare.main(["2026-11", "2026-12", "--database", str(path)], None) == 1
+    assert "+2 ± 2 %" in capsys.readouterr().out
+    (tmp_path / "here.json").write_text(json.dumps(nights[0]))
+    assert compare.main([str(tmp_path / "here.json"), str(path)], None) == 1
+    assert "+9 ± 2 %" in capsys.readouterr().out
+    assert compare.main(["2026-11", "2027-01", "--database", str(path)], None) == 2
+    assert "has no night or session of 2027-01" in capsys.readouterr().err
+
+
+def test_exported_lines_are_read_as_they_were_written(tmp_path, capsys):
+    found = session(made.row("HPL", overhead=1.0), made.row("FFT"), axes=" %size=big")
+    path = tmp_path / "site.jsonl"
+    outcome = push.Outcome("nightly", 0, "fine", found, tmp_path)
+    path.write_text(push.json_lines(outcome))
+    (read,) = exported.read(path)
+    assert read.rows == found[0].rows
+    assert [*exported.lines([read])] == [{**line, "host": ""} for line in exported.lines(found)]
+    elsewhere = tmp_path / "there.json"
+    facts = {"axes": " %size=big", "system": "there"}
+    raw = made.case("HPCC", "generic", 1, [made.row("HPL", overhead=9.0)], **facts)
+    elsewhere.write_text(json.dumps({"runs": [{"testcases": [raw]}]}))
+    assert compare.main([str(path), str(elsewhere)], Workplace(tmp_path)) == 1
+    assert "worse" in capsys.readouterr().out
+    path.write_text('{"metric": "HPL"}\n')
+    assert compare.main([str(path), str(elsewhere)], Workplace(tmp_path)) == 2
+    assert "has a line that is not a result of containercheck" in capsys.readouterr().err

@@ -1,0 +1,125 @@
+"""containercheck nodes: a bad node is named with its metric, and good ones never."""
+
+from __future__ import annotations
+
+import made
+import numpy as np
+import pytest
+from containercheck.command import nodes
+from containercheck.history import peers
+from containercheck.history.peers import Reading
+from hypothesis import given
+from hypothesis import strategies as st
+
+#: By how much good nodes may differ in a property: by less than is reported.
+ALIKE = st.floats(0.98, 1.02)
+
+
+def readings(values, better="higher", metric="STREAM", side="bare"):
+    return [Reading(f"node{place}", ("p", metric, side), value, better) for place, value in enumerate(values)]
+
+
+def named(found):
+    return {(outlier.node, outlier.group[1]) for outlier in found}
+
+
+@given(st.lists(st.lists(ALIKE, min_size=8, max_size=8), min_size=1, max_size=6))
+def test_of_eight_good_nodes_none_is_named(metrics):
+    made_readings = [each for number, values in enumerate(metrics) for each in readings(values, metric=str(number))]
+    assert peers.outliers(made_readings) == []
+
+
+@given(st.lists(ALIKE, min_size=7, max_size=30), st.floats(0.5, 0.8), st.floats(1e-6, 1e9), st.booleans())
+def test_a_slow_node_among_good_ones_is_named_whatever_the_unit_and_direction(good, slow, unit, is_time):
+    values = [unit * (1 / value if is_time else value) for value in (slow, *good)]
+    (outlier,) = peers.outliers(readings(values, "lower" if is_time else "higher"))
+    assert outlier.node == "node0"
+    assert outlier.worse > 15
+
+
+def test_two_bad_nodes_of_eight_are_both_named():
+    draw = np.random.default_rng(1)
+    values = [*(100 + draw.standard_normal(6)), 69.0, 60.0]
+    assert named(peers.outliers(readings(values))) == {("node6", "STREAM"), ("node7", "STREAM")}
+
+
+def test_a_node_that_is_better_than_its_peers_is_not_named():
+    assert peers.outliers(readings([100.0] * 7 + [200.0])) == []
+
+
+def test_with_too_few_peers_nobody_is_named():
+    assert peers.outliers(readings([100.0] * 4 + [10.0])) == []
+
+
+def test_nodes_that_differ_by_chance_are_rarely_named():
+    """Twenty metrics, bare and in containers, that scatter by 5 %."""
+    draw = np.random.default_rng(2)
+    sweeps = [
+        [
+            reading
+            for number in range(40)
+            for reading in readings(np.exp(0.05 * draw.standard_normal(8)), metric=str(number))
+        ]
+        for _ in range(60)
+    ]
+    assert sum(bool(peers.outliers(sweep)) for sweep in sweeps) <= 3
+
+
+# The command
+
+
+def case(place, bare=100.0, container=99.0, **facts):
+    rows = [made.row("STREAM", bare, subject=container)] if bare else []
+    return made.case("HPCC", "generic", 1, rows, axes=f" %.part=cluster:compute %.nid=node{place}", **facts)
+
+
+def concluded(capsys, *raw, problems=()):
+    status = nodes.conclude(made.cases(raw), problems)
+    return status, capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("bad", "line"),
+    [
+        ({"bare": 69.0, "container": 68.0}, "node7: HPCC STREAM is 31 % worse than on its peers, bare and in cont"),
+        ({"container": 69.0}, "node7: HPCC STREAM is 30 % worse than on its peers, in containers only: see its runt"),
+        ({"bare": 69.0}, "node7: HPCC STREAM is 31 % worse than on its peers, bare only"),
+        ({"bare": None, "result": "fail", "fail_reason": "it hung"}, "node7: HPCC failed: it hung"),
+    ],
+)
+def test_the_bad_node_is_named_with_its_metric_and_whether_only_containers_are_slow(capsys, bad, line):
+    status, lines = concluded(capsys, *map(case, range(7)), case(7, **bad))
+    assert status == 1
+    assert [text.startswith(f"run: {line}") for text in lines] == [True], lines
+
+
+def test_good_nodes_are_fine_even_if_their_containers_are_slow(capsys):
+    slow = {"container": 50.0, "result": "fail", "fail_phase": "performance", "fail_reason": "50 % worse than bare"}
+    status, lines = concluded(capsys, *(case(place, **slow) for place in range(8)))
+    assert (status, lines) == (0, ["run: no node is worse than its peers, of 8 nodes"])
+
+
+def test_what_could_not_be_judged_is_not_fine(capsys):
+    assert concluded(capsys)[0] == 2
+    assert concluded(capsys, *map(case, range(8)), problems=["stopped by SIGTERM"])[0] == 2
+    status, lines = concluded(capsys, *map(case, range(5)))
+    assert status == 2
+    assert lines[0] == "run: compute has 5 nodes: to name one takes 6"
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ((), ["-n", nodes.CHECKS, "-S", "seconds=30", "--distribute=avail"]),
+        (("-n", "DGEMM", "--distribute=all"), ["-S", "seconds=30", "-n", "DGEMM", "--distribute=all"]),
+        (("--estimate",), ["-n", nodes.CHECKS, "-S", "seconds=30", "--distribute=avail", "--estimate"]),
+    ],
+)
+def test_a_sweep_is_one_session_with_a_report_of_its_own(monkeypatch, tmp_path, words, given):
+    sessions = []
+    monkeypatch.setattr(nodes.run, "session", lambda *arguments: sessions.append(arguments) or 0)
+    place = nodes.Workplace(tmp_path)
+    assert nodes.main(words, place) == 0
+    ((arguments, own, conclude),) = sessions
+    assert (arguments, conclude) == (given, nodes.conclude)
+    assert own.report == tmp_path / "reports" / "nodes" / "run-report.json"
