@@ -4,7 +4,8 @@ import itertools
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, MPI, SET, UNSET, Cause, Change
+from containercheck.job.explain import halving
+from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
@@ -155,12 +156,10 @@ def took_effect(
     if not bare or not remedy:
         return False
     change = Change(**cause["experiment"])
-    if change.kind == UNSET:
-        return change.value not in remedy.environment
-    if change.kind == SET:
-        pairs = (setting.partition("=")[::2] for setting in change.value.split(AND))
-        if any(remedy.environment.get(name) != value for name, value in pairs):
-            return False
+    if not all(_is_there(part, remedy) for part in change.parts):
+        return False
+    if change.kind == UNSET or cause["rule"] == halving.RULE:
+        return True
     if cause.get("of_use") and not uses[1].seconds:
         return False
     if cause.get("stays"):
@@ -168,6 +167,19 @@ def took_effect(
     # A variable that was set may be another than bare's: it is there, as it was to be.
     seen = [] if change.kind == SET else differences(bare, remedy)
     return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
+
+
+def _is_there(change: Change, remedy: Observation) -> bool:
+    """Return whether a container with a remedy sees a variable or a limit as the change is to make it."""
+    name, _, value = change.value.partition("=")
+    if change.kind == UNSET:
+        return name not in remedy.environment
+    if change.kind == LIMIT:
+        return remedy.limits.get(name) == value
+    if change.kind == SET:
+        pairs = (setting.partition("=")[::2] for setting in change.value.split(AND))
+        return all(remedy.environment.get(name) == value for name, value in pairs)
+    return True
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:
@@ -430,6 +442,15 @@ class Explaining:
             if pair.subject.name == name
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
+
+    def differences(self, name: str, job: Mapping[str, str]) -> List[List[Cause]]:
+        """Return what a container has otherwise than what it is compared with and can be taken back, by kind.
+
+        :param job: variables of the job.
+        """
+        pair = next(pair for pair in self._pairs if pair.subject.name == name)
+        bare, container, _ = pair.seen(Path(), self._runs)
+        return halving.differences(bare, container, job) if bare and container else []
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return why runs of containers may have ended or hung, where those that they are compared with did not.
