@@ -63,7 +63,7 @@ UNLISTED = {
     "library-path": Fault(
         "Pawsey's recipes",
         (r"\bLD_LIBRARY_PATH\b",),
-        is_set("FOUND", "other"),
+        "case ${LD_LIBRARY_PATH:-} in *shadow*) ;; *) false ;; esac",
         options=("--env", f"LD_LIBRARY_PATH={WORKDIR}/shadow"),
     ),
     "petsc": hidden_variable("PETSc manual", "PETSC_OPTIONS", "-malloc_debug"),
