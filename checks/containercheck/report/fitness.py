@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from containercheck.job import mpi
+from containercheck.job.explain import explanation
 from containercheck.report import view
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
@@ -231,7 +232,8 @@ def of_cases(cases: Sequence[Case]) -> list[Finding]:
         line = view.line_of(case)
         measured = ", ".join(filter(None, [" ".join(filter(None, [line.metric, line.value])), line.rest]))
         if line.state == view.FAILED:
-            found.append(Finding(PROBLEM, topic, measured or "it failed", _first_line(case.reason)))
+            why = explanation.summary(case.causes) or _first_line(case.reason)
+            found.append(Finding(PROBLEM, topic, measured or "it failed", why))
         else:
             state = FINE if line.state in (view.PASSED, view.RAN) else REMARK
             found.append(Finding(state, topic, f"{line.state}: {measured}"))

@@ -449,6 +449,12 @@ def ended(count, runs, ended_well=5, **facts):
 def test_a_proof_has_its_numbers_and_what_to_do(cause, proof):
     assert explanation.lines([cause, OTHER]) == ["the cause: X=1 is set", f"proven: {proof}", "do: unset it (a#1)"]
     assert explanation.is_proven(cause)
+    assert explanation.summary([cause, OTHER]) == "the cause: X=1 is set; do: unset it (a#1)"
+
+
+def test_what_is_not_proven_has_something_to_try():
+    assert explanation.summary([CAUSE]) == "what differs, and may be the cause: X=1 is set; to try: unset it"
+    assert explanation.summary([]) == ""
 
 
 OPEN = "it explains 97 % of it; whether it is all would take more rounds"

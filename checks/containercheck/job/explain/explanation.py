@@ -1,6 +1,7 @@
 """Explain a failure: rank the causes that can explain the metrics that failed, and say what experiments proved."""
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -210,6 +211,13 @@ def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
     return [
         f"{side}: {line}" if side else line for side, causes in by_side.items() for line in _lines_of_container(causes)
     ]
+
+
+def summary(known: Sequence[Mapping[str, Any]]) -> str:
+    """Return what explains a failure and what to do, in a line; empty where nothing is known."""
+    printed = lines(known)
+    todo = [line[line.index("do: ") :] for line in printed if re.search(r"(^|: )do: ", line)]
+    return "; ".join([*printed[:1], *(todo[:1] or [f"to try: {cause['remedy']}" for cause in known[:1]])])
 
 
 def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
