@@ -278,17 +278,20 @@ class Confirmation:
         has_helped = any(self._ended_well.get(each.remedy.name, [False])[0] for each in self.tried)
         if not self._facts.remedies or has_helped or any(self._ended_well.get(name, ())):
             return
-        found = self._halved(name, lambda groups: self._help_at_once(name, ends_well, groups))
+        found = self._halved(name, lambda groups: self._help_at_once(name, ends_well, groups), ends=True)
         if found:
             self._try_remedies(name, [found], len(self.tried) + 1, ends_well)
 
-    def _halved(self, name: str, helps: halving.Helps) -> Optional[Cause]:
-        """Return the differences of a container that have to be taken back together; None where there are none."""
+    def _halved(self, name: str, helps: halving.Helps, ends: bool = False) -> Optional[Cause]:
+        """Return the differences of a container that have to be taken back together; None where there are none.
+
+        :param ends: whether its runs end badly.
+        """
         if self._rounds.seconds:
             most = max(LEAST_HALVING, LONGER_HALVING * self._rounds.seconds)
             self._budget = self.seconds + min(most, self._facts.deadline - self._runner.seconds)
         label, tried = self._facts.side(name).label, [each.cause.change for each in self.tried]
-        kinds = self._explaining.differences(name, os.environ)
+        kinds = self._explaining.differences(name, os.environ, ends)
         kinds = [[cause for cause in kind if cause.change not in tried] for kind in kinds]
         kinds = [kind for kind in kinds if kind]
         count = sum(map(len, kinds))
@@ -300,8 +303,8 @@ class Confirmation:
         if 0 < len(found) <= halving.TOGETHER:
             return halving.together(found)
         if kinds and not found:
-            what = "variables, settings of the runtime and limits"
-            self._remarks.append(f"{label}: {count} {what} that differ were taken back, together and by kind: in vain")
+            what = f"differences in variables, limits and what starts it ({count})"
+            self._remarks.append(f"{label}: {what} were taken back in vain")
         return None
 
     def _group(self, name: str, group: Sequence[Cause], metrics: Dict[str, float]) -> Remedy:

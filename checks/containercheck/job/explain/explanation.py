@@ -451,14 +451,15 @@ class Explaining:
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
 
-    def differences(self, name: str, job: Mapping[str, str]) -> List[List[Cause]]:
+    def differences(self, name: str, job: Mapping[str, str], ends: bool) -> List[List[Cause]]:
         """Return what a container has otherwise than what it is compared with and can be taken back, by kind.
 
-        :param job: variables of the job.
+        :param job, ends: see :func:`halving.differences`.
         """
         pair = next(pair for pair in self._pairs if pair.subject.name == name)
         bare, container, _ = pair.seen(Path(), self._runs)
-        return halving.differences(bare, container, job) if bare and container else []
+        known = (bare, container) if bare and container else (Observation(), Observation())
+        return halving.differences(*known, job, ends)
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return why runs of containers may have ended or hung, where those that they are compared with did not.

@@ -42,18 +42,23 @@ _PATHS = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD")
 _STANDARD = re.compile(r"/(usr/)?(local/)?s?bin/?")
 #: Variables of runtimes that change no container, after the beginning of their names.
 _OF_STORAGE = re.compile(r"CACHEDIR|TMPDIR|CONFIGDIR|DOCKER_.*|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME")
+#: Variables by which a job tells MPI how to talk and start: bare takes them, and what a container has may not.
+_OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!gds$)\w+|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_\w+")
 _SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
 _BEGINNINGS = tuple(start for each in _SETTINGS for start in (each, f"{each.rstrip('_')}ENV_"))
 
 
-def differences(bare: Observation, container: Observation, job: Mapping[str, str]) -> List[List[Cause]]:
+def differences(
+    bare: Observation, container: Observation, job: Mapping[str, str], ends: bool = False
+) -> List[List[Cause]]:
     """Return what a container has otherwise than bare and can be taken back, by kind; each cause has its change.
 
     :param job: variables of the job: by some of them a runtime is told how to start containers.
+    :param ends: whether runs end badly, for which variables that bare takes may be the cause too.
     """
     kinds = [
         [*_variables(bare, container), *_entries(bare, container)],
-        [*_of_runtime(container, job)],
+        [*_of_job(container, job, ends)],
         [*_limits(bare, container)],
     ]
     return [kind for kind in kinds if kind]
@@ -89,18 +94,17 @@ def _entries(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield _cause(f"{name} {place}", sentence, f"take {place} out of {name}, or find what sets it", change)
 
 
-def _of_runtime(container: Observation, job: Mapping[str, str]) -> Iterator[Cause]:
-    """Yield each variable of the job that tells the runtime how to start containers."""
+def _of_job(container: Observation, job: Mapping[str, str], ends: bool) -> Iterator[Cause]:
+    """Yield each variable of the job that tells the runtime how to start containers, and where runs end, MPI."""
     # These are taken back as variables of the container.
     known = {container.set_by.get(name) for name in container.environment}
+    remedy = "unset it where jobs are started: a module, a profile or the site's file sets it"
     for name in sorted(job):
         rest = next((name[len(start) :] for start in _BEGINNINGS if name.startswith(start)), "")
-        if not rest or _OF_STORAGE.fullmatch(rest) or name in known:
-            continue
-        value = variables.redacted(name, job[name], b"")
-        sentence = f"{name}={value} is set for the job: the runtime starts containers by it"
-        remedy = "unset it where jobs are started: a module, a profile or the site's file sets it"
-        yield _cause(name, sentence, remedy, Change(HIDE, name))
+        of_runtime = rest and not _OF_STORAGE.fullmatch(rest) and name not in known
+        if of_runtime or (ends and _OF_MPI.fullmatch(name)):
+            sentence = f"{name}={variables.redacted(name, job[name], b'')} is set for the job"
+            yield _cause(name, sentence, remedy, Change(HIDE, name))
 
 
 def _limits(bare: Observation, container: Observation) -> Iterator[Cause]:
