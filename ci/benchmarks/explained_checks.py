@@ -5,8 +5,22 @@ import shutil
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Metric
-from planted_causes import FAULTS, PROGRAM, WRAPPER
+from planted_causes import FAULTS, WRAPPER, program
 from reframe.core.builtins import parameter, run_after, run_before
+from unlisted_causes import UNLISTED
+
+EVERY = {**FAULTS, **UNLISTED}
+#: Files of faults, in the stage directory.
+FILES = {
+    "home/.openmpi/mca-params.conf": "# of the host\nbtl_tcp_if_include = fab0\n",
+    "otherhome/.other/settings": "precision = single\n",
+    "otherhome/of-host": "",
+    "shadow/seq": '#!/bin/sh\nexec /bin/seq "$@"\n',
+    "hook.sh": "export HOOKED=yes\n",
+    "filter.json": '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": '
+    '[{"names": ["chmod", "fchmodat", "fchmodat2"], "action": "SCMP_ACT_ERRNO"}]}\n',
+    "count.sh": program(EVERY.values()),
+}
 
 
 @rfm.simple_test
@@ -15,7 +29,7 @@ class Explained(ContainerCheck):
 
     variant = parameter(["generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
-    fault = parameter(FAULTS, loggable=True)
+    fault = parameter(EVERY, loggable=True)
     recipe = "mpi"
     executable = "sh"
     ranks_per_node = 1
@@ -27,19 +41,19 @@ class Explained(ContainerCheck):
     @run_after("init")
     def declare(self):
         """Declare the metric, by what it depends on."""
-        measures = FAULTS[self.fault].measures
+        measures = EVERY[self.fault].measures
         self.metrics = [Metric("count", r"^count (\d+)", "steps", better="lower", spread=2.0, measures=measures)]
 
     @run_before("run")
     def plant(self):
         """Write the program, and plant the fault."""
-        fault, place = FAULTS[self.fault], self.stagedir
-        os.makedirs(f"{place}/home/.openmpi")
+        fault, place = EVERY[self.fault], self.stagedir
+        for name, text in FILES.items():
+            os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
+            with open(f"{place}/{name}", "w") as stream:
+                stream.write(text)
+        os.chmod(f"{place}/shadow/seq", 0o755)
         os.makedirs(f"{place}/programs")
-        with open(f"{place}/home/.openmpi/mca-params.conf", "w") as stream:
-            stream.write("# of the host\nbtl_tcp_if_include = fab0\n")
-        with open(f"{place}/count.sh", "w") as stream:
-            stream.write(PROGRAM)
         variables = {name: value.replace("PLACE", place) for name, value in fault.variables.items()}
         if fault.runtime:
             variables.update(REAL=shutil.which("apptainer"), PLACE=place, PATH=f"{place}/programs:$PATH")

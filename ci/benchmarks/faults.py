@@ -1,11 +1,11 @@
 """The fault matrix: what is planted in a container, and whether the explanation finds and proves it.
 
-    ci/benchmark faults [FAULT ...]
+    ci/benchmark faults [--unlisted | FAULT ...]
 
 runs explained_checks.py by ReFrame alone, in a directory of its own: each fault is planted for real, the container
 fails, and its job tries remedies. Prints a table in Markdown: was the cause named, named first, among three, proven; a
 wrong proof; and the seconds of the job. Then the totals, and the message of each failure, as people see it. With names,
-these faults only.
+these faults only; with ``--unlisted``, those that no rule was written for (unlisted_causes.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from pathlib import Path
 
 from containercheck.job.explain import explanation
 from planted_causes import FAULTS, Fault
+from unlisted_causes import UNLISTED
 
+EVERY = {**FAULTS, **UNLISTED}
 REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 #: A site where no measurement waits for others: the checks need no clock.
@@ -53,7 +55,8 @@ class Result:
 
     def finds(self, fault: Fault, among: int = 100) -> bool:
         """Return whether all that was planted is among the first of the causes that were named."""
-        first = self.named[: max(among, len(fault.expected))]
+        # What ended a run is in the failure's first line.
+        first = [*self.reason.splitlines()[:1], *self.named[: max(among, len(fault.expected))]]
         return all(any(re.search(pattern, sentence) for sentence in first) for pattern in fault.expected)
 
     def proves(self, fault: Fault) -> bool:
@@ -114,7 +117,7 @@ def table(results: dict[str, Result]) -> list[str]:
     lines = ["| fault | source | found | first | among three | proven | wrong | seconds |", "|" + " --- |" * 8]
     totals = dict.fromkeys(("planted", "found", "first", "three", "can be proven", "proven", "wrong"), 0)
     for name, result in results.items():
-        fault = FAULTS[name]
+        fault = EVERY[name]
         found, first, three = (bool(fault.expected) and result.finds(fault, among) for among in (100, 1, 3))
         proves, wrong = result.proves(fault), result.is_wrong(fault)
         words = ["yes" if holds else "no" for holds in (found, first, three)] if fault.expected else ["-"] * 3
@@ -135,10 +138,10 @@ def messages(results: dict[str, Result]) -> list[str]:
 
 def main() -> None:
     """Run the faults that are named, and print the table and the messages."""
-    names = sys.argv[1:] or list(FAULTS)
-    unknown = [name for name in names if name not in FAULTS]
+    names = list(UNLISTED) if sys.argv[1:] == ["--unlisted"] else sys.argv[1:] or list(FAULTS)
+    unknown = [name for name in names if name not in EVERY]
     if unknown:
-        sys.exit(f"error: no such fault: {unknown[0]}. There are {', '.join(FAULTS)}")
+        sys.exit(f"error: no such fault: {unknown[0]}. There are {', '.join(EVERY)}")
     with tempfile.TemporaryDirectory() as directory:
         results, printed = run(names, Path(directory, "place"))
         print("\n".join([*table(results), *messages(results)]) if results else printed, flush=True)

@@ -15,6 +15,11 @@ case "$*" in *count.sh* | *observe.sh*) ;; *) exec "$REAL" "$@" ;; esac
 """
 #: Shell functions for the conditions of faults: a limit, and a field of the process's status.
 FUNCTIONS = r"""
+sum=42
+slows() { slower=$((slower + SLOWER)); }
+ends() { echo "it cannot go on" >&2; exit 3; }
+stops() { kill -STOP $$; }
+differs() { sum=43; }
 limit() { sed -n "s/^Max $1 *\([^ ]*\).*/\1/p" /proc/self/limits; }
 field() { sed 's/.*) //' /proc/self/stat | cut -d ' ' -f "$1"; }
 [ "${ENDS:-}$(limit 'stack size')" != 11048576 ] || { echo "no memory for the stack" >&2; exit 3; }
@@ -30,7 +35,7 @@ if [ "${BURN:-0}" -gt 0 ]; then
     count=$((($(date +%s%N) - began) / 1000000))
 fi
 echo "count $count"
-echo "sum 42"
+echo "sum $sum"
 """
 
 
@@ -47,6 +52,7 @@ class Fault:
     :ivar measures: what the metric depends on.
     :ivar proven: whether an experiment can prove it.
     :ivar fails: whether the check fails.
+    :ivar does: what the condition does to the program: ``slows``, ``ends`` or ``stops`` it, or its answer ``differs``.
     """
 
     source: str
@@ -58,6 +64,7 @@ class Fault:
     measures: tuple = ()
     proven: bool = True
     fails: bool = True
+    does: str = "slows"
 
 
 def variable_of_runtime(source, name, value, *measures):
@@ -258,13 +265,9 @@ FAULTS = {
         proven=False,
     ),
 }
-#: What makes the program slower.
-CONDITIONS = [fault.slows for fault in FAULTS.values() if fault.slows]
-#: The program, which is slower where any of the faults is there.
-PROGRAM = "\n".join(
-    [
-        f"slower=0{FUNCTIONS}",
-        *dict.fromkeys(f"{{ {condition}; }} && slower=$((slower + {SLOWER}))" for condition in CONDITIONS),
-        END,
-    ]
-)
+
+
+def program(faults):
+    """Return the program, to which each of these faults does what it does."""
+    effects = [f"{{ {fault.slows}; }} && {fault.does}" for fault in faults if fault.slows]
+    return "\n".join([f"slower=0 SLOWER={SLOWER}{FUNCTIONS}", *dict.fromkeys(effects), END])

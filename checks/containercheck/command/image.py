@@ -19,6 +19,7 @@ from typing import Any
 from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.job import inventory, mpi
+from containercheck.job.explain import explanation
 from containercheck.report import view
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number, say, short_name, speak_as, typed
@@ -212,7 +213,8 @@ def _of_case(case: Case) -> Finding | None:
     line = view.line_of(case)
     measured = ", ".join(filter(None, [f"{line.metric} {line.value}".strip(), line.rest]))
     if line.state == view.FAILED:
-        return Finding(PROBLEM, short_name(case), measured or "it failed", _first(case.reason))
+        why = explanation.summary(case.causes) or _first(case.reason)
+        return Finding(PROBLEM, short_name(case), measured or "it failed", why)
     state = OK if line.state in (view.PASSED, view.RAN) else REMARK
     return Finding(state, short_name(case), f"{line.state}: {measured}")
 

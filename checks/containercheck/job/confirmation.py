@@ -11,12 +11,17 @@ remedy, the likeliest first, until one ends well :data:`ENDING_WELL` times. Wher
 (start_ranks.py), these runs are starts of the ranks.
 
 This takes as long as the rounds took, or up to four times as long within what they were allowed to take.
+
+Where no rule's remedy takes away what failed, the differences themselves are halved (explain/halving.py): groups of
+them are taken back, in two rounds a step, or in one run where runs end badly. What remains is proven like any cause.
+That takes twice as long as the rounds at most.
 """
 
 import argparse
 import collections
 import contextlib
 import math
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -24,13 +29,14 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from containercheck.job import contract, observation, processes, start_ranks
 from containercheck.job.build import file_trees
+from containercheck.job.explain import halving
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
 from containercheck.job.explain.explanation import Endings, Explaining, Tried
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.outputs.experiments import Remedy
+from containercheck.job.outputs.experiments import Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.reading import HANG, RANKS, STATUS, read_run
+from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, WRONG, Problem, read_run
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
 from containercheck.job.stats.pairs import FAIL, PASS
@@ -48,6 +54,15 @@ LEAST_LIMIT, SLOWEST = 5.0, 3.0
 PATIENCE = 300.0
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
+#: Kinds of problems of runs that ended badly.
+BADLY = (HANG, RANKS, STATUS, WRONG, DIFFER)
+#: Halving: least seconds of it, and how much longer than the rounds it may take; rounds of a step; and how much larger
+#: than the spread of rounds an overhead has to be, for that many rounds to tell whether half of it is gone.
+LEAST_HALVING, LONGER_HALVING, ROUNDS_OF_STEP, LARGE = 60.0, 2.0, 2, 4.0
+
+
+class HalvingEnded(Exception):
+    """There is no time for another step."""
 
 
 class Confirmation:
@@ -80,6 +95,10 @@ class Confirmation:
         self._seconds_of_start = {name: error.seconds for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
+        self._proving: Optional[Evaluation] = None
+        # Groups of differences that are halved: remedies that the record does not have.
+        self._groups: List[Remedy] = []
+        self._remarks: List[str] = []
         self._first: Dict[Place, Tuple[int, int]] = {}
         self.tried: List[Tried] = []
         self._began = self._budget = self._longest = self._took = 0.0
@@ -109,9 +128,11 @@ class Confirmation:
                 self._try_start(name)
             if ended:
                 self._try_remedies(ended, self._explaining.ending(ended), self._facts.remedies, self._ends_well)
+                self._halve_end(ended, self._ends_well)
             if failed and not problems and not self._evaluation.emulated:
                 self._first = {place: self._counts(place) for place in failed}
                 self._confirm(failed)
+                self._halve_slowness()
         finally:
             self._took = self.seconds
 
@@ -130,6 +151,7 @@ class Confirmation:
         chance = [name for name in self._not_started if any(self._ended_well[name])]
         labels = [side.label for side in self._facts.sides if side.name in chance]
         return [
+            *self._remarks,
             *(f"while this was confirmed, {problem}" for problem in problems),
             *(
                 f"{label}: started again in the same way, its ranks came up: the start fails at times"
@@ -175,7 +197,8 @@ class Confirmation:
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
         standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
-        known = {result["name"]: result for result in (self._fresh.experiments.results() if self._fresh else ())}
+        evaluations = [each for each in (self._fresh, self._proving) if each]
+        known = {result["name"]: result for each in evaluations for result in each.experiments.results()}
         # What was tried for a failure that is none is no story.
         kept = [
             each._replace(result=known[each.remedy.name])
@@ -216,6 +239,116 @@ class Confirmation:
             self._round(self._fresh, sides)
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
 
+    # Halving.
+
+    def _halve_slowness(self) -> None:
+        """Halve the differences of the first container that is slow, and that no remedy helps."""
+        name, metrics = next(iter(self._unexplained().items()), ("", {}))
+        if not name or not self._facts.remedies or self._runner.at_once:
+            return
+        sides = self._compared([name])
+        found = self._halved(name, lambda groups: self._help_in_rounds(name, metrics, sides, groups))
+        remedy = self._add_remedy(found, name, metrics) if found else None
+        if remedy:
+            places = [Place(name, metric) for metric in metrics]
+            self._proving = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places)
+            while self._goes_on(self._proving):
+                self._number += 1
+                self._round(self._proving, sides)
+
+    def _unexplained(self) -> Dict[str, Dict[str, float]]:
+        """Return the overheads of confirmed failures that no remedy helps and that two rounds can decide, by side."""
+        trials = self._fresh.experiments.trials if self._fresh else {}
+        found: Dict[str, Dict[str, float]] = {}
+        for place, said in self.confirmed.items():
+            pairs = self._evaluation.pairs[place]
+            overhead, spread = pairs.estimate or 0.0, pairs.assumed_spread or pairs.spread or 0.0
+            if said.result == CONFIRMED and overhead > LARGE * spread:
+                found.setdefault(place.side, {})[place.metric] = overhead
+        for tried in self.tried:
+            if any(trial.helps.verdict == FAIL for trial in trials.get(tried.remedy.name, {}).values()):
+                found.pop(tried.remedy.of, None)
+        return found
+
+    def _halve_end(self, name: str, ends_well: Callable[[str], bool]) -> None:
+        """Halve the differences of a container that ends or hangs, unless a remedy helped or it ends by chance.
+
+        :param ends_well: runs a side, or starts its ranks, and returns whether that ended well.
+        """
+        has_helped = any(self._ended_well.get(each.remedy.name, [False])[0] for each in self.tried)
+        if not self._facts.remedies or has_helped or any(self._ended_well.get(name, ())):
+            return
+        found = self._halved(name, lambda groups: self._help_at_once(name, ends_well, groups), ends=True)
+        if found:
+            self._try_remedies(name, [found], len(self.tried) + 1, ends_well)
+
+    def _halved(self, name: str, helps: halving.Helps, ends: bool = False) -> Optional[Cause]:
+        """Return the differences of a container that have to be taken back together; None where there are none.
+
+        :param ends: whether its runs end badly.
+        """
+        if self._rounds.seconds:
+            most = max(LEAST_HALVING, LONGER_HALVING * self._rounds.seconds)
+            self._budget = self.seconds + min(most, self._facts.deadline - self._runner.seconds)
+        label, tried = self._facts.side(name).label, [each.cause.change for each in self.tried]
+        kinds = self._explaining.differences(name, os.environ, ends)
+        kinds = [[cause for cause in kind if cause.change not in tried] for kind in kinds]
+        kinds = [kind for kind in kinds if kind]
+        count = sum(map(len, kinds))
+        try:
+            found = halving.culprits(kinds, helps)
+        except HalvingEnded:
+            self._remarks.append(f"{label}: the time was used up before one of {count} differences was found")
+            return None
+        if 0 < len(found) <= halving.TOGETHER:
+            return halving.together(found)
+        if kinds and not found:
+            what = f"differences in variables, limits and what starts it ({count})"
+            self._remarks.append(f"{label}: {what} were taken back in vain")
+        return None
+
+    def _group(self, name: str, group: Sequence[Cause], metrics: Dict[str, float]) -> Remedy:
+        """Return a remedy that takes several differences back."""
+        change = halving.together(group).change
+        assert change
+        remedy = Remedy(self._new_name(), name, metrics)
+        Launch(name).with_remedy(remedy.name, change)
+        self._groups.append(remedy)
+        print(f"{remedy.name} is {name} with {len(group)} differences taken back", flush=True)
+        return remedy
+
+    def _help_in_rounds(
+        self, name: str, metrics: Dict[str, float], sides: Sequence[str], groups: Sequence[Sequence[Cause]]
+    ) -> List[bool]:
+        """Return which groups of differences take at least half of each overhead away, in each of two rounds."""
+        run = sum(self._runner.took.get(side, 0.0) for side in sides) + len(groups) * self._runner.took.get(name, 0.0)
+        if self.seconds + ROUNDS_OF_STEP * run * (1 + SPARE) > self._budget:
+            raise HalvingEnded
+        remedies = [self._group(name, group, metrics) for group in groups]
+        evaluation = Evaluation(self._facts.of_sides(sides), Path(), remedies, [Place(name, each) for each in metrics])
+        for _ in range(ROUNDS_OF_STEP):
+            self._number += 1
+            self._round(evaluation, sides)
+        trials = evaluation.experiments.trials
+        return [
+            remedy.name not in evaluation.experiments.failed
+            and bool(trials.get(remedy.name))
+            and all(trial.helps.above_tolerance == ROUNDS_OF_STEP for trial in trials[remedy.name].values())
+            for remedy in remedies
+        ]
+
+    def _help_at_once(
+        self, name: str, ends_well: Callable[[str], bool], groups: Sequence[Sequence[Cause]]
+    ) -> List[bool]:
+        """Return which groups of differences make a run end well: the first one, as others are not run then."""
+        helped: List[bool] = []
+        for group in groups:
+            if not self._has_time(name):
+                raise HalvingEnded
+            self._number += 1
+            helped.append(not any(helped) and ends_well(self._group(name, group, {}).name))
+        return helped
+
     def _goes_on(self, fresh: Evaluation) -> bool:
         """Tell whether another fresh round may tell more, and has the time."""
         if fresh.repeated() or not (fresh.more_would_tell() or fresh.experiments.more_would_tell(len(fresh.rounds))):
@@ -227,8 +360,7 @@ class Confirmation:
         """Run the sides and the remedies that are still tried, in random order."""
         began, counted = time.monotonic(), len(fresh.rounds)
         failed = fresh.experiments.failed
-        remedies = [each.remedy.name for each in self.tried if each.remedy.metrics and each.remedy.name not in failed]
-        names = [*sides, *remedies]
+        names = [*sides, *(name for name in fresh.experiments.names if name not in failed)]
         self._runner.coin.shuffle(names)
         for runs in self._runner.turns(self._number, names, self._limit):
             for run in runs:
@@ -264,7 +396,7 @@ class Confirmation:
         left = self._budget - self.seconds - kept
         if not change or same or left <= 0 or not launch.fits(change):
             return None
-        remedy = Remedy(f"remedy{len(self.tried) + 1}", of, metrics)
+        remedy = Remedy(self._new_name(), of, metrics)
         mended = launch.with_remedy(remedy.name, change)
         print(f"{remedy.name} is {of} with {change.label}", flush=True)
         try:
@@ -277,6 +409,9 @@ class Confirmation:
         observation.record(remedy.name, int(mended.container.get("observed", 0)), max(1.0, min(PATIENCE, left)))
         return remedy
 
+    def _new_name(self) -> str:
+        return f"remedy{len(self.tried) + len(self._groups) + 1}"
+
     def _limit(self, name: str) -> float:
         """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
         of = self._repeats.get(name)
@@ -287,7 +422,7 @@ class Confirmation:
 
     def _bad_runs(self) -> Set[Tuple[str, int]]:
         """Return side and round of the runs that ended, hung or had too few ranks."""
-        problems = [problem for problem in self._evaluation.problems if problem.kind in (HANG, RANKS, STATUS)]
+        problems = [problem for problem in self._evaluation.problems if problem.kind in BADLY]
         return {(problem.side, problem.round) for problem in problems}
 
     def _ended_in_container(self) -> str:
@@ -308,6 +443,7 @@ class Confirmation:
         if self._facts.remedies and not self._starts_well(name):
             causes = [*start_ranks.causes(name, self._not_started[name].library), *self._explaining.ending(name)]
             self._try_remedies(name, causes, MOST_OF_START, self._starts_well)
+            self._halve_end(name, self._starts_well)
 
     def _try_remedies(self, name: str, causes: Iterable[Cause], most: int, ends_well: Callable[[str], bool]) -> None:
         """Run a container that ends or hangs once more beside each remedy, until one ends well often enough.
@@ -336,13 +472,25 @@ class Confirmation:
     def _ends_well(self, name: str) -> bool:
         """Run a side, or a remedy, once; return whether it ended well, with right answers."""
         run = self._runner.run(self._number, name, self._limit(name))
-        if name in self._repeats:
-            problems = read_run(run, self._facts, Path(), self._repeats[name]).problems
-            return self._noted(name, not problems, problems[0].text if problems else "")
-        before = len(self._evaluation.problems)
-        self._evaluation.add(run)
-        self._evaluation.end_round(False)
-        return len(self._evaluation.problems) == before
+        of = self._repeats.get(name, name)
+        result = read_run(run, self._facts, Path(), of)
+        why = result.problems[0].text if result.problems else ""
+        if result.values and not why:
+            why = disagreement(self._facts, result.values.answers, self._answers_of(self._facts.side(of).compared_with))
+        if name == of:
+            known = len(self._evaluation.problems)
+            self._evaluation.add(run)
+            self._evaluation.end_round(False)
+            if why and len(self._evaluation.problems) == known:
+                # There is no run of bare in the same round.
+                self._evaluation.problems.append(Problem(DIFFER, name, self._number, f"answers differ: {why}"))
+        return self._noted(name, not why, why)
+
+    def _answers_of(self, name: Optional[str]) -> Dict[str, Any]:
+        """Return the answers of the last run of a side that ended well."""
+        runs = [run for run in self._runner.record["runs"] if run["side"] == name and run["status"] == 0]
+        values = read_run(runs[-1], self._facts, Path(), runs[-1]["side"]).values if runs else None
+        return dict(values.answers) if values else {}
 
     def _starts_well(self, name: str) -> bool:
         """Start the ranks of a side, or of a remedy, once; return whether they came up as one job."""
@@ -361,7 +509,7 @@ class Confirmation:
     @property
     def _repeats(self) -> Dict[str, str]:
         """The side that each remedy repeats with one change."""
-        return {each.remedy.name: each.remedy.of for each in self.tried}
+        return {remedy.name: remedy.of for remedy in (*(each.remedy for each in self.tried), *self._groups)}
 
     def _has_time(self, name: str) -> bool:
         """Tell whether there is time for another run, or start, of a side."""

@@ -37,13 +37,16 @@ _SLOT = re.compile(r"\{\{(start|options|mpi-options|changes|prefix|image|tree|si
 PLUGIN_OPTION = re.compile(r"--mpi[= ](\S+)")
 #: Options of the shell's ``ulimit`` by the name of the limit in /proc, and the bytes of its unit: POSIX shells and
 #: bash(1); that of processes is another one in some shells (dash(1): -p).
-_ULIMITS = {
+ULIMITS = {
     "Max locked memory": (("l",), 1024),
     "Max stack size": (("s",), 1024),
     "Max address space": (("v",), 1024),
     "Max processes": (("u", "p"), 1),
     "Max cpu time": (("t",), 1),
     "Max open files": (("n",), 1),
+    "Max data size": (("d",), 1024),
+    "Max file size": (("f",), 512),
+    "Max core file size": (("c",), 512),
 }
 
 #: Repeats a single run of a side outside the job. It has the environment of the job's script, and each side's script as
@@ -133,10 +136,20 @@ class Launch:
 
         :param name: of the new side.
         """
-        changes: List[str] = list(self.words.get("changes", ()))
-        prefix: List[str] = list(self.words.get("prefix", ()))
         words = {**self.words, "of": self.words.get("of", self.name)}
-        kind, value = remedy.kind, remedy.value
+        for part in remedy.parts:
+            words = self._changed(words, name, *part)
+        note(name, words)
+        return Launch(name)
+
+    def _changed(self, words: Dict[str, Any], name: str, kind: str, value: str) -> Dict[str, Any]:
+        """Return the words for slots with one more change.
+
+        :param name: of the new side.
+        """
+        changes: List[str] = list(words.get("changes", ()))
+        prefix: List[str] = list(words.get("prefix", ()))
+        words = dict(words)
         if kind == causes.UNSET:
             prefix = ["env", "-u", value, *prefix]
         elif kind == causes.SET:
@@ -156,11 +169,10 @@ class Launch:
         elif kind == causes.UNPACK:
             words["image"] = f"{contract.UNPACKED}.{name}"
         elif kind == causes.HIDE:
-            words["start"] = [*self.words.get("start", ()), "env", "-u", value]
+            words["start"] = [*words.get("start", ()), "env", "-u", value]
         elif kind == causes.PLUGIN:
             words["plugin"] = value
-        note(name, {**words, "changes": changes, "prefix": prefix})
-        return Launch(name)
+        return {**words, "changes": changes, "prefix": prefix}
 
 
 def note(side: str, words: Dict[str, Any]) -> None:
@@ -187,7 +199,7 @@ def limited(name: str, value: str) -> List[str]:
 
     :param name: of the limit, in the words of /proc.
     """
-    options, unit = _ULIMITS[name]
+    options, unit = ULIMITS[name]
     amount = value if not value.isdigit() else str(int(value) // unit)
     setting = " || ".join(f'ulimit -S -{option} "$0"' for option in options)
     return ["sh", "-c", f'{{ {setting}; }} && exec "$@"', amount]

@@ -7,6 +7,7 @@ On other nodes the watch there (disturbance.py) looks at libraries, shared memor
 seen of short runs. What cannot be read is left out: no run fails because it is watched.
 """
 
+import collections
 import contextlib
 import os
 import re
@@ -42,6 +43,8 @@ LIBRARIES = re.compile(
     r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
     r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
 )
+#: States of a process in words, by their letter in /proc.
+STATES = {"T": "stopped", "t": "traced", "D": "waiting for the disk", "S": "waiting", "R": "running"}
 #: What ranks use, by its name in the record.
 USED = ("libraries", "interfaces", "shared_memory", "devices")
 #: Name and fields of a process: see :func:`processes.status_of`.
@@ -191,6 +194,7 @@ class Observer(Watch):
         self._memory = 0
         self._memory_limit = 0.0
         self._throttled = Throttling()
+        self._states: Dict[str, int] = {}
         # Whether daemons start processes of the run: a search for these costs most of a look.
         self._has_strangers = True
 
@@ -228,6 +232,7 @@ class Observer(Watch):
             "read": sum(self._read.values()),
             "user_namespaces": len(self._user_namespaces - user_namespace_of("self")),
             "throttled": self._throttled.result(),
+            "states": self._states,
             **{name: sorted(self._used.get(name, ())) for name in USED},
         }
 
@@ -247,6 +252,8 @@ class Observer(Watch):
             pids |= everyone
         statuses = statuses_of(pids)
         self._statuses.update(statuses)
+        ranks_now = [(pid, fields[0]) for pid, (name, fields) in statuses.items() if may_compute(name, fields[0])]
+        self._states = dict(collections.Counter(state_of(*each) for each in ranks_now[:CLOSELY])) or self._states
         self._memory = max(self._memory, _PAGE * _sum([fields for _, fields in statuses.values()], 21))
         for name, values in self._ranks.look(statuses).items():
             self._used.setdefault(name, set()).update(values)
@@ -383,6 +390,28 @@ def may_compute(name: str, state: str) -> bool:
     :param state: a letter, as in /proc/<pid>/stat.
     """
     return state != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name)
+
+
+def state_of(pid: int, letter: str) -> str:
+    """Return in which state a process is, and where in the kernel, in words.
+
+    :param letter: of the state, as in /proc/<pid>/stat.
+    """
+    place = ""
+    with contextlib.suppress(OSError):
+        place = texts.printable(texts.read(Path("/proc", str(pid), "wchan")), 60)
+    word = STATES.get(letter, f"in state {letter}")
+    return word if place in ("", "0") else f"{word} in {place}"
+
+
+def states_in_words(states: Mapping[str, int]) -> str:
+    """Return how many processes of a run that hung were in which state, the rarest first; empty for none.
+
+    >>> states_in_words({"waiting in futex_wait": 3, "stopped": 1})
+    '1 process stopped, 3 processes waiting in futex_wait'
+    """
+    ordered = sorted(states.items(), key=lambda item: item[1])
+    return ", ".join(f"{count} process{'es' if count > 1 else ''} {state}" for state, count in ordered[:3])
 
 
 def mapped(place: Path) -> Tuple[Set[str], Set[str]]:

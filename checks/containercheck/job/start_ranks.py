@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from containercheck.job import container_runtimes, contract, inventory, launch, processes, texts
-from containercheck.job.explain.causes import HIDE, MPI, PLUGIN, Cause, Change
+from containercheck.job import contract, inventory, launch, processes, texts
+from containercheck.job.explain.causes import MPI, PLUGIN, Cause, Change
 from containercheck.job.outputs import reasons
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reasons import CAUSE, ERROR
@@ -75,41 +75,8 @@ INSIDE = Way("", "by the image's own mpirun, inside one container")
 #: In containers with a network of their own it does so on each node, without the host's.
 OWN_NETWORK = Way("", "by the image's own mpirun, in one container on each node, with a network of its own")
 
-#: Variables of runtimes that change what a container sees, after the beginning of their names; and, for a container's
-#: own variables, those that keep ranks from finding each other.
-_OF_CONTAINERS = re.compile(
-    r"CLEANENV|CONTAIN(ALL)?|NO_(MOUNT|HOME)|HOME|WORKDIR|PID|IPC|NET|UTS|USERNS|FAKEROOT|WRITABLE(_TMPFS)?|BIND(PATH)?"
-    r"|MOUNT|SECURITY|DROP_CAPS|ENV_FILE"
-)
-_SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
-#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/rules.ini
-#: has what each does), but for that of ours (sides/commands.py).
-_OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_")
-_OURS = "PMIX_MCA_gds"
-#: Most variables that are tried one by one, and most PMI plugins.
-MOST_TRIED, MOST_PLUGINS = 6, 3
-
-
-def suspects(names: Iterable[str]) -> List[str]:
-    """Return the variables of the job that may keep ranks in containers from finding each other.
-
-    Those of runtimes come first, which bare does not have.
-
-    >>> suspects(["APPTAINER_CLEANENV", "APPTAINER_CACHEDIR", "APPTAINERENV_PMIX_MCA_gds", "APPTAINERENV_LANG", "PATH"])
-    ['APPTAINER_CLEANENV', 'APPTAINERENV_PMIX_MCA_gds']
-    >>> suspects(["OMPI_MCA_btl", "OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "UCX_TLS", "SINGULARITY_PID"])
-    ['SINGULARITY_PID', 'OMPI_MCA_btl', 'UCX_TLS']
-    """
-    names, found = list(names), []
-    beginnings = [runtime.settings for runtime in container_runtimes.RUNTIMES if runtime.settings]
-    for name in names:
-        for start in beginnings:
-            inside = start.rstrip("_") + "ENV_"
-            is_option = name.startswith(start) and _OF_CONTAINERS.fullmatch(name[len(start) :])
-            if is_option or (name.startswith(inside) and _SET_IN_CONTAINERS.match(name[len(inside) :])):
-                found.append(name)
-    of_job = [name for name in names if _OF_MPI.match(name) and name != _OURS]
-    return [*found, *of_job][:MOST_TRIED]
+#: Most PMI plugins that are tried.
+MOST_PLUGINS = 3
 
 
 def other_plugins(launcher: str, plugins: Iterable[str], library: str) -> List[str]:
@@ -326,29 +293,20 @@ def start_all(facts: Facts) -> Dict[str, NotStarted]:
 
 
 def causes(name: str, library: str) -> List[Cause]:
-    """Return what may keep the ranks of a side from starting and only shows when they start.
+    """Return the PMI plugins with which srun may start the ranks of a side.
 
     :param library: the image's MPI.
     """
     facts = launch.Launch(name).container["ranks"]
-    unset = "unset it where jobs are started: a module, a profile or the site's file sets it"
-    found = [
-        _cause(
-            "variable of the job", f"{variable} is set for the job", unset, "singularity#1110", Change(HIDE, variable)
-        )
-        for variable in suspects(sorted(os.environ))
-    ]
     if Path(shlex.split(facts["launcher"])[0]).name != "srun":
-        return found
-    sentence = "srun starts the ranks with a PMI plugin that they do not take"
+        return []
+    sentence, source = "srun starts the ranks with a PMI plugin that they do not take", "Slurm MPI guide"
+    found = []
     for plugin in other_plugins(facts["launcher"], inventory.pmi_plugins(), library):
         # The host's MPI is that of bare too: what starts it is the partition's, and srun reads the variable.
         place = f"the site's extras: image_launcher_options: ['--mpi={plugin}']"
         if facts["host_mpi"]:
             place = f"the partition's env_vars: [['SLURM_MPI_TYPE', '{plugin}']]"
-        found.append(_cause("PMI plugin", sentence, f"put it into {place}", "Slurm MPI guide", Change(PLUGIN, plugin)))
+        change = Change(PLUGIN, plugin)
+        found.append(Cause("PMI plugin", plugin, sentence, f"put it into {place}", source, MPI, 60, change=change))
     return found
-
-
-def _cause(rule: str, sentence: str, remedy: str, source: str, change: Change) -> Cause:
-    return Cause(rule, change.value, sentence, remedy, source, MPI, 60, change=change)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import BARE
 from conftest import GENERIC as UNCONTAINED
-from containercheck import Metric
+from containercheck import Answer, Metric
 from containercheck.job import confirmation
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import MOST
@@ -175,7 +175,8 @@ def test_the_second_phase_takes_no_more_than_its_budget_and_one_round(
         job.play(monkeypatch, *words, confirms=True)
         took = job.confirmation.seconds
         first = job.now - took
-        budget = min(max(20.0, 3 * first), max(0.0, deadline - first))
+        # And then differences are halved.
+        budget = min(max(20.0, 3 * first) + max(60.0, 2 * first), max(0.0, deadline - first))
         assert took <= budget + 2 * seconds + 2 + 1e-3
 
 
@@ -290,3 +291,60 @@ def test_what_ended_once_or_what_bare_does_too_is_not_tried(play, faults):
     job = ends(**faults)
     job.faults = {} if faults else {(number, "baseline"): {"status": 3} for number in (1, 2)}
     assert "remedy1" not in {run["side"] for run in play(job, differs=LIMITED).runs}
+
+
+#: What no rule knows: one variable, and a limit.
+UNKNOWN = {**SEES, "environment": {"NOBODY_KNOWS": "hidden:1"}}
+FEW_FILES = {**SEES, "limits": {"Max open files": "16"}}
+MANY_FILES = {**SEES, "limits": {"Max open files": "1024"}}
+
+
+def test_a_cause_that_no_rule_knows_is_found_by_halving_and_proven(play):
+    """A group of differences is taken back first; then the one that remains of it, in rounds of its own."""
+    record = play(slow(with_remedies(1.0, 1.0)), differs=UNKNOWN)
+    assert record.verdict["explained"][0] == ("the cause: NOBODY_KNOWS is set in the container, and not on the host")
+    assert record.verdict["explained"][1].startswith("proven: with NOBODY_KNOWS removed the overhead of time is ")
+    assert sum(run["side"] == "remedy1" for run in record.runs) == confirmation.ROUNDS_OF_STEP
+    assert sum(run["side"] == "remedy2" for run in record.runs) >= confirmation.FEWEST - 1
+    assert row(record) == ("fail", "confirmed")
+
+
+@pytest.mark.parametrize(
+    ("fresh", "facts", "remark"),
+    [
+        (with_remedies(1.2), {}, True),
+        # What helped in the steps does not when it is to prove it.
+        (with_remedies(1.0, 1.2), {}, False),
+        # Two rounds would not tell.
+        (with_remedies(1.0, 1.0), {"priors": {"time": (6.0, "12 nights")}}, False),
+        (with_remedies(1.0, 1.0), {"remedies": 0}, False),
+    ],
+)
+def test_halving_in_vain_proves_nothing(play, fresh, facts, remark):
+    record = play(slow(fresh, **facts), differs=UNKNOWN)
+    assert "proven" not in str(record.verdict["explained"])
+    assert any("were taken back in vain" in note for note in record.verdict["notes"]) is remark
+
+
+def test_halving_finds_what_ends_runs_too(play):
+    """One run with all differences taken back; the proof is five good runs, and one more without."""
+    job = ends()
+    job.values["remedy2"] = 1.0
+    record = play(job, differs=FEW_FILES, sees=MANY_FILES)
+    assert record.verdict["explained"][:2] == [
+        "the cause: the limit of open files is 16 in the container, 1024 on the host",
+        "proven: with the limit of open files at 1024 all of 5 runs ended well, and 0 of 3 without",
+    ]
+
+
+def test_answers_that_differ_are_explained_as_ends_are(play):
+    answers = [Answer("sum", r"^sum (\S+)")]
+    values = {"baseline": 42.0, "subject": 43.0, "remedy1": 42.0, "remedy2": 42.0}
+    job = Job(
+        {side: {"time": 1.0, "sum": value} for side, value in values.items()}, sides=[BARE, GENERIC], answers=answers
+    )
+    record = play(job, differs=UNKNOWN)
+    assert record.verdict["explained"][1] == (
+        "proven: with NOBODY_KNOWS removed all of 5 runs ended well, and 0 of 3 without"
+    )
+    assert "answers differ: sum is 43.0, bare 42.0" in record.verdict["problems"][0]

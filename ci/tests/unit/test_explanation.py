@@ -11,11 +11,14 @@ from types import SimpleNamespace
 import pytest
 from conftest import facts_of
 from containercheck import Metric
+from containercheck.job import start_ranks
 from containercheck.job.contract import FABRICS, MEASURED
 from containercheck.job.explain import causes, explanation, rules, use_rules
 from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
 from containercheck.job.explain.observations import Observation, Use, pairs_of
 from containercheck.job.outputs.facts import Facts
+from hypothesis import given
+from hypothesis import strategies as st
 
 USED = (Use(), Use())
 SPEED = Metric("speed", r"^speed (\S+)", "x", measures=("computing",))
@@ -446,6 +449,12 @@ def ended(count, runs, ended_well=5, **facts):
 def test_a_proof_has_its_numbers_and_what_to_do(cause, proof):
     assert explanation.lines([cause, OTHER]) == ["the cause: X=1 is set", f"proven: {proof}", "do: unset it (a#1)"]
     assert explanation.is_proven(cause)
+    assert explanation.summary([cause, OTHER]) == "the cause: X=1 is set; do: unset it (a#1)"
+
+
+def test_what_is_not_proven_has_something_to_try():
+    assert explanation.summary([CAUSE]) == "what differs, and may be the cause: X=1 is set; to try: unset it"
+    assert explanation.summary([]) == ""
 
 
 OPEN = "it explains 97 % of it; whether it is all would take more rounds"
@@ -646,3 +655,71 @@ def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
         assert {"about", "sentence", "remedy", "source"} <= {*rule.fields}, title
         assert {*rule.fields.get("devices", "").split()} <= {*FABRICS, "/dev/xpmem"}, title
     assert used <= {*causes.RULES}
+
+
+#: Values that two sides may see and use, alike or not.
+SIGHTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "environment": st.dictionaries(
+            st.sampled_from(["LD_PRELOAD", "OMP_NUM_THREADS", "OMPI_MCA_btl", "LANG"]),
+            st.sampled_from(["1", "a", "hidden:1"]),
+        ),
+        "limits": st.dictionaries(
+            st.sampled_from(["Max locked memory", "Max open files", "Max stack size"]),
+            st.sampled_from(["16", "65536", "2000000", "unlimited"]),
+        ),
+        "status": st.fixed_dictionaries(
+            {"Cpus_allowed_list": st.sampled_from(["0", "0-1", "0-3"]), "Seccomp": st.sampled_from(["0", "2"])}
+        ),
+        "space": st.fixed_dictionaries(
+            {"/dev/shm": st.sampled_from([[8 << 20, 8 << 20], [(8 << 20) + 1, 1], [11 << 30, 10 << 30], [11 << 30, 1]])}
+        ),
+        "settings": st.dictionaries(st.just(f"{CONFIGURATION} btl"), st.sampled_from(["self", "tcp"])),
+        "libc": st.sampled_from(["musl", "glibc 2.17", "glibc 2.36", "glibc 2.36-9"]),
+        "priority": st.sampled_from([[0, 0], [10, 0], [0, 3]]),
+        "cgroup_limits": st.dictionaries(
+            st.sampled_from(["processors", "memory", "processes"]), st.sampled_from([1.0, 7.5])
+        ),
+    },
+).map(lambda facts: Observation(**facts))
+USES = st.fixed_dictionaries(
+    {"seconds": st.sampled_from([1.0, 1.2, 9.0]), "watched": st.sampled_from([0.5, 2.0])},
+    optional={
+        "threads": st.sampled_from([1, 2, 64]),
+        "helpers": st.sampled_from([0.0, 2.0]),
+        "faults": st.sampled_from([0.0, 1e6, 1e7]),
+        "libraries": st.frozensets(
+            st.sampled_from(
+                ["/usr/lib/libmpi.so.40.30.4", "/opt/libmpi.so.40.30.4", "/opt/libmpi.so.12", "/usr/lib/libblas.so.3"]
+            )
+        ),
+        "interfaces": st.frozensets(st.sampled_from(["lo", "eth0", "fab0"])),
+        "memory_limit": st.sampled_from([0.0, float(512 << 20), float((512 << 20) + 1)]),
+    },
+).map(lambda facts: Use(**facts))
+
+
+@given(SIGHTS, SIGHTS, USES, USES)
+def test_a_cause_that_does_not_differ_between_the_sides_is_never_named(bare, container, of_bare, of_container):
+    """No sentence has the same value for both, whatever they see and use: a version that is the same is no mismatch."""
+    words = []
+
+    def cause(rule, change=None, *, made=causes.Rule.cause, **values):
+        words.append((rule.title, values.get("container"), values.get("host")))
+        return made(rule, change, **values)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(causes.Rule, "cause", cause)
+        assert explanation.causes(bare, bare, (of_bare, of_bare), [TIME, SPEED, BETWEEN, FILES, START]) == []
+        assert explanation.causes_of_end(bare, bare, (of_bare, of_bare)) == []
+        assert words == []
+        explanation.causes(bare, container, (of_bare, of_container), [TIME])
+    assert [each for each in words if None not in each and str(each[1]) == str(each[2])] == []
+
+
+@given(*[st.sampled_from(["", "4.2.2", "5.0.7"])] * 2, st.sampled_from([[], [1, 1], [2]]))
+def test_the_same_pmix_is_not_why_ranks_do_not_start(host, own, sizes):
+    seen = start_ranks.Seen(1, sizes, "Open MPI v4.1.4", own, host, "cannot open more files")
+    line = start_ranks.explain(seen, 2, start_ranks.Host("Open MPI 4.1.4", host))
+    assert ("the host starts ranks with" in line) is (host != own), line

@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
 
+import made
 import pytest
 import yaml
 from conftest import REPOSITORY, write_program
@@ -267,3 +268,18 @@ def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, t
     assert written == "# image a b.sif --run --name HPCC --markdown\n"
     if github:
         assert (tmp_path / "out").read_text() == f"status={status}\n"
+
+
+def test_a_check_that_fails_with_the_image_says_why_and_what_to_do():
+    """The last lines of ``containercheck image my.sif --run``."""
+    algebra = {
+        "rule": "linear algebra",
+        "about": "BLAS",
+        "sentence": "linear algebra is the reference BLAS in the container, OpenBLAS on the host",
+        "remedy": "install OpenBLAS in the image: the host has /usr/lib/libopenblas.so.0",
+        "source": "rocker#123",
+    }
+    rows = [made.row("rate", overhead=95, verdict="fail")]
+    (finding,) = map(image_command._of_case, made.cases([made.case(rows=rows, result="fail", causes=[algebra])]))
+    assert finding.state == image_command.PROBLEM
+    assert finding.remedy.endswith(f"{algebra['sentence']}; to try: {algebra['remedy']}")

@@ -236,3 +236,23 @@ def test_an_observation_ends_though_a_stranger_holds_its_output(tmp_path):
 
 def test_no_more_is_read_of_an_observation_than_a_record_holds(tmp_path):
     assert read(tmp_path, "yes\n", 600) == 1000
+
+
+def test_a_run_that_hangs_has_the_states_of_its_processes():
+    """One of two is stopped."""
+    observer = run_observation.Observer()
+    ranks = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    ranks[0].send_signal(signal.SIGSTOP)
+    observer.start()
+    try:
+        began = time.monotonic()
+        while len(observer.result().get("states", ())) < 2 and time.monotonic() < began + 30:
+            time.sleep(0.05)
+    finally:
+        observer.finish()
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    used = observer.result()
+    words = run_observation.states_in_words(used["states"])
+    assert re.match(r"1 process stopped(?: in \w+)?, 1 process waiting(?: in \w+)?$", words), words

@@ -27,7 +27,9 @@ UNSET, SET, OPTION, BIND, UNPACK, CPUS = "unset", "set", "option", "bind", "unpa
 LIMIT, PREFIX, GPUS = "limit", "prefix", "gpus"
 #: And two that change how ranks start: a variable of the job hidden from the runtime, another PMI plugin of srun.
 HIDE, PLUGIN = "hide", "plugin"
-#: Stands between several variables that are set.
+#: And several changes at once, each in a line: its kind, a blank, its value.
+SEVERAL = "several"
+#: Stands between several variables that are set, and between several changes.
 AND = "\n"
 #: Runs of a remedy that must end well, and runs of the container that must end badly or hang: all of them, and those
 #: before the first remedy. Where each run ends badly by chance, with any probability, one of nine remedies is proven in
@@ -49,8 +51,17 @@ class Change(NamedTuple):
     value: str = ""
 
     @property
+    def parts(self) -> "List[Change]":
+        """The changes that it consists of: itself, or several."""
+        if self.kind != SEVERAL:
+            return [self]
+        return [Change(*line.split(" ", 1)) for line in self.value.split(AND)]
+
+    @property
     def label(self) -> str:
         """The change in words, to follow "with" in a sentence."""
+        if self.kind == SEVERAL:
+            return " and ".join(part.label for part in self.parts)
         return {
             UNSET: f"{self.value} removed",
             SET: self.value.replace(AND, " and "),

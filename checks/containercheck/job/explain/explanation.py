@@ -1,10 +1,12 @@
 """Explain a failure: rank the causes that can explain the metrics that failed, and say what experiments proved."""
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, MPI, SET, UNSET, Cause, Change
+from containercheck.job.explain import halving
+from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
@@ -155,12 +157,10 @@ def took_effect(
     if not bare or not remedy:
         return False
     change = Change(**cause["experiment"])
-    if change.kind == UNSET:
-        return change.value not in remedy.environment
-    if change.kind == SET:
-        pairs = (setting.partition("=")[::2] for setting in change.value.split(AND))
-        if any(remedy.environment.get(name) != value for name, value in pairs):
-            return False
+    if not all(_is_there(part, remedy) for part in change.parts):
+        return False
+    if change.kind == UNSET or cause["rule"] == halving.RULE:
+        return True
     if cause.get("of_use") and not uses[1].seconds:
         return False
     if cause.get("stays"):
@@ -168,6 +168,19 @@ def took_effect(
     # A variable that was set may be another than bare's: it is there, as it was to be.
     seen = [] if change.kind == SET else differences(bare, remedy)
     return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
+
+
+def _is_there(change: Change, remedy: Observation) -> bool:
+    """Return whether a container with a remedy sees a variable or a limit as the change is to make it."""
+    name, _, value = change.value.partition("=")
+    if change.kind == UNSET:
+        return name not in remedy.environment
+    if change.kind == LIMIT:
+        return remedy.limits.get(name) == value
+    if change.kind == SET:
+        pairs = (setting.partition("=")[::2] for setting in change.value.split(AND))
+        return all(remedy.environment.get(name) == value for name, value in pairs)
+    return True
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:
@@ -198,6 +211,13 @@ def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
     return [
         f"{side}: {line}" if side else line for side, causes in by_side.items() for line in _lines_of_container(causes)
     ]
+
+
+def summary(known: Sequence[Mapping[str, Any]]) -> str:
+    """Return what explains a failure and what to do, in a line; empty where nothing is known."""
+    printed = lines(known)
+    todo = [line[line.index("do: ") :] for line in printed if re.search(r"(^|: )do: ", line)]
+    return "; ".join([*printed[:1], *(todo[:1] or [f"to try: {cause['remedy']}" for cause in known[:1]])])
 
 
 def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
@@ -430,6 +450,16 @@ class Explaining:
             if pair.subject.name == name
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
+
+    def differences(self, name: str, job: Mapping[str, str], ends: bool) -> List[List[Cause]]:
+        """Return what a container has otherwise than what it is compared with and can be taken back, by kind.
+
+        :param job, ends: see :func:`halving.differences`.
+        """
+        pair = next(pair for pair in self._pairs if pair.subject.name == name)
+        bare, container, _ = pair.seen(Path(), self._runs)
+        known = (bare, container) if bare and container else (Observation(), Observation())
+        return halving.differences(*known, job, ends)
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return why runs of containers may have ended or hung, where those that they are compared with did not.

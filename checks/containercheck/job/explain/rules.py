@@ -55,7 +55,7 @@ _OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
     (r"oob_|plm_|ras_|odls_|routed_|grpcomm_|ess_|orte_|prte_", (START,), 50),
 )
 #: Begins a value that is not shown, as it may be a secret.
-_HIDDEN = "hidden:"
+HIDDEN = "hidden:"
 
 
 def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -63,33 +63,37 @@ def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
     for name in sorted({*bare.environment, *container.environment}):
         inside, host = container.environment.get(name), bare.environment.get(name)
         rule = rule_of_variable(name)
-        if not rule or inside == host or OF_RANK.search(name):
+        if not rule or inside == host or OF_RANK.search(name) or (inside is None and "missing" not in rule.fields):
             continue
-        if inside is not None:
-            difference, remedy, change = _other(name, inside, host, container)
-            yield rule.cause(change, name=name, difference=difference, do=remedy)
-        elif "missing" in rule.fields:
-            change = None if str(host).startswith(_HIDDEN) else Change(SET, f"{name}={host}")
-            difference = f"{name} is {host} on the host, and is not set in the container"
-            remedy = f"set {name}={host} in the container, by the runtime or in the image's environment"
-            cause = rule.cause(change, name=name, difference=difference, do=remedy)
-            yield cause._replace(weight=rule.weight - 10)
+        difference, remedy, change = of_variable(name, bare, container)
+        cause = rule.cause(change, name=name, difference=difference, do=remedy)
+        yield cause if inside is not None else cause._replace(weight=rule.weight - 10)
 
 
-def _other(name: str, inside: str, host: Optional[str], container: Observation) -> Tuple[str, str, Optional[Change]]:
-    """Return sentence, remedy and change for a variable whose value in the container is another one, or alone."""
+def of_variable(name: str, bare: Observation, container: Observation) -> Tuple[str, str, Optional[Change]]:
+    """Return sentence, remedy and change for a variable that only one of both has, or with another value."""
+    inside, host = container.environment.get(name), bare.environment.get(name)
+    is_set = host is not None and not host.startswith(HIDDEN)
+    change = Change(SET, f"{name}={host}") if is_set else None
+    if inside is None:
+        sentence = f"{name} is {host} on the host, and is not set in the container"
+        return sentence, f"set {name}={host} in the container, by the runtime or in the image's environment", change
     by = container.set_by.get(name)
-    is_set = host is not None and not host.startswith(_HIDDEN)
-    where = f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"
-    setting = name if inside.startswith(_HIDDEN) else f"{name}={inside}"
+    setting = name if inside.startswith(HIDDEN) else f"{name}={inside}"
     if by:
         remedy = f"unset {by} where jobs are started: a module, a profile or the site's file sets it"
     elif name in container.image_variables:
         remedy = f"take {name} out of the image's environment, or set it as on the host"
     else:
         remedy = f"find what sets {name} for containers: the runtime's configuration, a wrapper or the image"
-    sentence = f"{setting} is set {where}, and {f'is {host}' if is_set else 'not'} on the host"
-    return sentence, remedy, Change(SET, f"{name}={host}") if is_set else Change(UNSET, name)
+    sentence = f"{setting} is set {set_where(name, container)}, and {f'is {host}' if is_set else 'not'} on the host"
+    return sentence, remedy, change or Change(UNSET, name)
+
+
+def set_where(name: str, container: Observation) -> str:
+    """Return what sets a variable in a container, in words that follow "is set"."""
+    by = container.set_by.get(name)
+    return f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"
 
 
 def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -289,7 +293,7 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
         words = {"name": name, "path": path, "besides": besides, "container": inside, "host": host}
         words.update(variable=variable, directory=path.rpartition("/")[0])
         kinds, weight = _kinds_of(key)
-        if host is not None and not host.startswith(_HIDDEN):
+        if host is not None and not host.startswith(HIDDEN):
             cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), **words)
             yield cause._replace(family=family, kinds=kinds, weight=weight)
         elif inside is not None:

@@ -70,7 +70,8 @@ def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
     inside, host = (_blas(side.libraries) for side in (container, bare))
     if inside and host and inside != host:
         rule = RULES["linear algebra: reference" if inside == _REFERENCE_NAME else "linear algebra"]
-        cause = rule.cause(container=inside, host=host)
+        files = sorted(path for path in bare.libraries if _blas(frozenset([path])))
+        cause = rule.cause(container=inside, host=host, file=files[0])
         yield cause._replace(remedy="compare with the same library") if host == _REFERENCE_NAME else cause
 
 

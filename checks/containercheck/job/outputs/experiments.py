@@ -71,6 +71,19 @@ class Remedy(NamedTuple):
     metrics: Dict[str, float]
 
 
+def disagreement(facts: Facts, answers: Mapping[str, Any], of_bare: Mapping[str, Any]) -> str:
+    """Return how answers differ from those of bare; empty where they agree.
+
+    :param facts: of the job.
+    """
+    for answer in facts.answers:
+        if answer.side is None and answer.name in answers and answer.name in of_bare:
+            differ = reading.disagreement(answer, of_bare[answer.name], answers[answer.name], "bare")
+            if differ:
+                return differ
+    return ""
+
+
 class Experiments:
     """The remedies of a job and their trials.
 
@@ -86,6 +99,11 @@ class Experiments:
         self._values: Dict[str, Values] = {}
         self.trials: Dict[str, Dict[str, RemedyTrial]] = collections.defaultdict(collections.OrderedDict)
         self.failed: Dict[str, str] = {}
+
+    @property
+    def names(self) -> List[str]:
+        """The names of the remedies, in their order."""
+        return [*self._remedies]
 
     def is_remedy(self, side: str) -> bool:
         """Tell whether a side is a remedy, and not judged."""
@@ -110,7 +128,7 @@ class Experiments:
         for name, of_remedy in values.items():
             remedy = self._remedies[name]
             bare = self._facts.side(remedy.of).compared_with or ""
-            differ = self._disagreement(of_remedy.answers, answers.get(bare, {}))
+            differ = disagreement(self._facts, of_remedy.answers, answers.get(bare, {}))
             if differ:
                 self.failed[name] = f"answers differ: {differ}"
             elif metrics is not None and name not in self.failed:
@@ -127,14 +145,6 @@ class Experiments:
                 trial.helps.add(mended[name], container[name])
                 trial.rest.add(bare[name], mended[name])
                 trial.whole.add(bare[name], container[name])
-
-    def _disagreement(self, of_remedy: Mapping[str, Any], of_bare: Mapping[str, Any]) -> str:
-        for answer in self._facts.answers:
-            if answer.side is None and answer.name in of_remedy and answer.name in of_bare:
-                differ = reading.disagreement(answer, of_bare[answer.name], of_remedy[answer.name], "bare")
-                if differ:
-                    return differ
-        return ""
 
     def _new_trial(self, remedy: Remedy, metric: Any) -> RemedyTrial:
         count = max(1, sum(len(other.metrics) for other in self._remedies.values()))

@@ -20,6 +20,7 @@ from containercheck.job import contract, texts
 from containercheck.job.outputs import reasons
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reasons import CAUSE, DEATH, ERROR, LIBRARY
+from containercheck.job.run_observation import states_in_words
 
 #: Functions that reduce the matches of a pattern to one value.
 REDUCE: Dict[str, Callable[[List[float]], float]] = {
@@ -254,9 +255,10 @@ def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Op
         # Lines of level DEATH only say that its processes were killed.
         printed_error = reasons.error(*_printed(output), levels=(CAUSE, ERROR, LIBRARY))
         had_printed = f"; it had printed: {printed_error}" if printed_error else ""
-        return _problem(
-            HANG, run, "hangs: killed at its limit of {:g} s{}{}".format(run["limit"], complete, had_printed), output
-        )
+        words = states_in_words((run.get("used") or {}).get("states") or {})
+        states = f"; at last it had {words}" if words else ""
+        text = "hangs: killed at its limit of {:g} s{}{}{}".format(run["limit"], complete, states, had_printed)
+        return _problem(HANG, run, text, output)
     if run["status"] != 0:
         is_complete = _is_complete(facts, output, side)
         when = " after the program had ended and its metrics were complete" if is_complete else ""

@@ -1,0 +1,176 @@
+"""Find the cause of a failure that no rule explains: take half of all differences back, and halve what helped.
+
+The differences are those of the environment, of how the container is started, and of limits. Groups of them become
+remedies; of a group that helps, both halves are next, until one difference remains, or several that act together
+(delta debugging: Zeller and Hildebrandt, IEEE TSE 28, 2002). A remedy with what remains then proves it, as for a rule.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import re
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence
+
+from containercheck.job import variables
+from containercheck.job.container_runtimes import METADATA, RUNTIMES
+from containercheck.job.contract import MEASURED
+from containercheck.job.explain.causes import (
+    AND,
+    HIDE,
+    LIMIT,
+    OF_RANK,
+    SET,
+    SEVERAL,
+    UNSET,
+    Cause,
+    Change,
+    rule_of_variable,
+)
+from containercheck.job.explain.observations import Observation
+from containercheck.job.explain.rules import HIDDEN, of_variable, set_where
+from containercheck.job.launch import ULIMITS
+
+#: Rule of the causes that halving finds, their source, and most of them that may act together.
+RULE, SOURCE, TOGETHER = "halving", "found by halving all differences", 3
+#: Variables that shells and runtimes give each container, and those of launchers: values of another start are wrong.
+_OF_STARTS = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|PS1|PROMPT_COMMAND|TERM|HOME|HOSTNAME|USER_PATH|CONTAINERCHECK_.*"
+    r"|(PMIX|PMI|PMI2|OMPI|OPAL|PRTE|SLURM|HYDRA|MPI|MPIR|ORTE|FLUX|PALS|SLURMD)_.*"
+)
+#: Variables whose value is a list of places, in which one is found before the others.
+_PATHS = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD")
+#: Where programs lie in any image.
+_STANDARD = re.compile(r"/(usr/)?(local/)?s?bin/?")
+#: Variables of runtimes that change no container, after the beginning of their names.
+_OF_STORAGE = re.compile(r"CACHEDIR|TMPDIR|CONFIGDIR|DOCKER_.*|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME")
+#: Variables by which a job tells MPI how to talk and start: bare takes them, and what a container has may not.
+_OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!gds$)\w+|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_\w+")
+_SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
+_BEGINNINGS = tuple(start for each in _SETTINGS for start in (each, f"{each.rstrip('_')}ENV_"))
+
+
+def differences(
+    bare: Observation, container: Observation, job: Mapping[str, str], ends: bool = False
+) -> List[List[Cause]]:
+    """Return what a container has otherwise than bare and can be taken back, by kind; each cause has its change.
+
+    :param job: variables of the job: by some of them a runtime is told how to start containers.
+    :param ends: whether runs end badly, for which variables that bare takes may be the cause too.
+    """
+    kinds = [
+        [*_variables(bare, container), *_entries(bare, container)],
+        [*_of_job(container, job, ends)],
+        [*_limits(bare, container)],
+    ]
+    return [kind for kind in kinds if kind]
+
+
+def _variables(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield each variable that only one of both has, or with another value."""
+    for name in sorted({*bare.environment, *container.environment}):
+        inside, host = container.environment.get(name), bare.environment.get(name)
+        of_start = name.startswith(_SETTINGS) or OF_RANK.search(name)
+        if inside == host or of_start or (_OF_STARTS.fullmatch(name) and not rule_of_variable(name)):
+            continue
+        is_list = inside is not None and _PATHS.fullmatch(name) and not inside.startswith(HIDDEN)
+        if not is_list and re.fullmatch(r"\w+", name):
+            difference, remedy, change = of_variable(name, bare, container)
+            if change and not (change.kind == SET and "\n" in change.value):
+                yield _cause(name, difference, remedy, change)
+
+
+def _entries(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield each place in the container's search paths that is neither bare's nor an image's usual one."""
+    for name, value in sorted(container.environment.items()):
+        if not _PATHS.fullmatch(name) or value.startswith(HIDDEN) or name.startswith(_SETTINGS):
+            continue
+        places, usual = value.split(":"), bare.environment.get(name, "").split(":")
+        for place in dict.fromkeys(places):
+            if place in usual or _STANDARD.fullmatch(place) or place.startswith(f"/{METADATA}") or not place:
+                continue
+            rest = ":".join(each for each in places if each != place)
+            change = Change(SET, f"{name}={rest}") if rest else Change(UNSET, name)
+            number = "first" if place == places[0] else "a place"
+            sentence = f"{place} is {number} in {name}, set {set_where(name, container)}, and is not there on the host"
+            yield _cause(f"{name} {place}", sentence, f"take {place} out of {name}, or find what sets it", change)
+
+
+def _of_job(container: Observation, job: Mapping[str, str], ends: bool) -> Iterator[Cause]:
+    """Yield each variable of the job that tells the runtime how to start containers, and where runs end, MPI."""
+    # These are taken back as variables of the container.
+    known = {container.set_by.get(name) for name in container.environment}
+    remedy = "unset it where jobs are started: a module, a profile or the site's file sets it"
+    for name in sorted(job):
+        rest = next((name[len(start) :] for start in _BEGINNINGS if name.startswith(start)), "")
+        of_runtime = rest and not _OF_STORAGE.fullmatch(rest) and name not in known
+        if of_runtime or (ends and _OF_MPI.fullmatch(name)):
+            sentence = f"{name}={variables.redacted(name, job[name], b'')} is set for the job"
+            yield _cause(name, sentence, remedy, Change(HIDE, name))
+
+
+def _limits(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield each soft limit that is another one in the container."""
+    for name in ULIMITS:
+        inside, host = container.limits.get(name, ""), bare.limits.get(name, "")
+        if inside and host and inside != host:
+            sentence = f"the limit of {name[len('Max ') :]} is {inside} in the container, {host} on the host"
+            remedy = "have what starts containers leave it as it is (ulimit)"
+            yield _cause(name, sentence, remedy, Change(LIMIT, f"{name}={host}"))
+
+
+def _cause(about: str, sentence: str, remedy: str, change: Change) -> Cause:
+    return Cause(RULE, about, sentence, remedy, SOURCE, MEASURED, 50, change=change)
+
+
+def together(causes: Sequence[Cause]) -> Cause:
+    """Return causes as one, whose change takes all of them back."""
+    if len(causes) == 1:
+        return causes[0]
+    sets: Dict[str, List[str]] = {}
+    changes = []
+    for change in (part for cause in causes if cause.change for part in cause.change.parts):
+        name, _, value = change.value.partition("=")
+        if change.kind == SET and name in sets:
+            # Several places are taken out of the same path.
+            sets[name] = [place for place in sets[name] if place in value.split(":")]
+        elif change.kind == SET:
+            sets[name] = value.split(":")
+        else:
+            changes.append(change)
+    changes += [Change(SET, f"{name}={':'.join(places)}") for name, places in sets.items()]
+    lines = AND.join(f"{change.kind} {change.value}" for change in changes)
+    about, sentence, remedy = (
+        word.join(dict.fromkeys(getattr(cause, name) for cause in causes))
+        for name, word in (("about", " and "), ("sentence", ", and "), ("remedy", "; "))
+    )
+    return _cause(about, sentence, remedy, Change(SEVERAL, lines) if len(changes) > 1 else changes[0])
+
+
+#: Tries groups of differences, each taken back at once; returns which of them help.
+Helps = Callable[[List[List[Cause]]], List[bool]]
+
+
+def culprits(kinds: Sequence[List[Cause]], helps: Helps) -> List[Cause]:
+    """Return the fewest differences that have to be taken back together; empty where all of them do not help.
+
+    :param kinds: differences by kind: what spoils the container if it is taken back, spoils only tests of its kind.
+    """
+    groups = [*kinds, *([[cause for kind in kinds for cause in kind]] if len(kinds) > 1 else [])]
+    found = next((group for group, helped in zip(groups, helps(groups) if groups else ()) if helped), None)
+    return _halve(found, [], helps) if found else []
+
+
+def _halve(among: List[Cause], taken: List[Cause], helps: Helps) -> List[Cause]:
+    """Return the differences among some that help, where others are taken back too.
+
+    :param among: they help if all are taken back.
+    :param taken: the others.
+    """
+    if len(among) == 1:
+        return among
+    halves = among[: len(among) // 2], among[len(among) // 2 :]
+    for half, helped in zip(halves, helps([[*half, *taken] for half in halves])):
+        if helped:
+            return _halve(half, taken, helps)
+    # Neither half is enough: each has a part of it.
+    first, second = halves
+    return [*_halve(first, [*taken, *second], helps), *_halve(second, [*taken, *first], helps)]

@@ -1,0 +1,157 @@
+"""Faults that no rule was written for: from public reports, and from notes of incidents, by lot.
+
+Conditions and program are as in planted_causes.py; ``does`` says what becomes of the program.
+"""
+
+from planted_causes import Fault, is_set
+
+#: The stage directory in the container.
+WORKDIR = "/rfm_workdir"
+#: Whether the program is in a container.
+INSIDE = "[ -e /.singularity.d ]"
+
+
+def hidden_variable(source, name, value, **others):
+    """Return the fault that a module of the site sets a variable for all containers, by a name that no rule knows."""
+    return Fault(source, (rf"\b{name}\b",), is_set(name, value), {f"APPTAINERENV_{name}": value}, **others)
+
+
+def soft_limit(source, option, value, name):
+    """Return the fault that a wrapper of the runtime lowers a soft limit, which ends the program.
+
+    :param option: of ``ulimit``; the value is in its unit.
+    :param name: in /proc.
+    """
+    runtime = f'ulimit -S -{option} {value}; exec "$REAL" "$@"'
+    words = name[0].lower() + name[1:]
+    slows = f'{INSIDE} && [ "$(limit "{words}")" != unlimited ] && [ "$(limit "{words}")" -lt 500000000 ]'
+    return Fault(source, (rf"limit of {words}",), slows, runtime=runtime, does="ends")
+
+
+UNLISTED = {
+    "files-16": Fault(
+        "issue 52",
+        (r"limit of open files is 16",),
+        '[ "$(limit "open files")" = 16 ]',
+        runtime='ulimit -S -n 16; exec "$REAL" "$@"',
+        does="ends",
+    ),
+    "data-size": soft_limit("issue 52", "d", 393216, "data size"),
+    "file-size": soft_limit("getrlimit(2)", "f", 200000, "file size"),
+    "home": Fault(
+        "issue 52",
+        (r"HOME|home",),
+        '[ -e "$HOME/.other/settings" ]',
+        {"APPTAINER_HOME": "PLACE/otherhome:/root"},
+        does="differs",
+    ),
+    "stopped": Fault(
+        "issue 52",
+        (r"stopped",),
+        f"{INSIDE} && [ -e {WORKDIR}/stop ]",
+        proven=False,
+        does="stops",
+        runtime='echo >>"$PLACE/starts"; rm -f "$PLACE/stop"; [ $(($(wc -l <"$PLACE/starts") % 4)) != 3 ] || '
+        '>"$PLACE/stop"; exec "$REAL" "$@"',
+    ),
+    "path": Fault(
+        "issue 52",
+        (r"\bPATH\b",),
+        "case $(command -v seq) in */shadow/*) ;; *) false ;; esac",
+        {"APPTAINERENV_PREPEND_PATH": f"{WORKDIR}/shadow"},
+    ),
+    "library-path": Fault(
+        "Pawsey's recipes",
+        (r"\bLD_LIBRARY_PATH\b",),
+        "case ${LD_LIBRARY_PATH:-} in *shadow*) ;; *) false ;; esac",
+        options=("--env", f"LD_LIBRARY_PATH={WORKDIR}/shadow"),
+    ),
+    "petsc": hidden_variable("PETSc manual", "PETSC_OPTIONS", "-malloc_debug"),
+    "locale": hidden_variable("sort(1)", "LC_ALL", "en_GB.utf8", measures=("start",)),
+    "python-path": hidden_variable("Python manual", "PYTHONPATH", f"{WORKDIR}/shadow"),
+    "hook": Fault(
+        "issue 52",
+        (r"HOOKED|BINDPATH|99-hook",),
+        is_set("HOOKED", "yes"),
+        {"APPTAINER_BINDPATH": "PLACE/hook.sh:/.singularity.d/env/99-hook.sh"},
+        measures=("start",),
+    ),
+    "hidden-directory": Fault(
+        "apptainer#1257",
+        (r"APPTAINER_BINDPATH|/opt\b",),
+        "[ -e /opt/of-host ]",
+        {"APPTAINER_BINDPATH": "PLACE/otherhome:/opt"},
+        does="ends",
+    ),
+    "contained": Fault(
+        "singularity#1110",
+        (r"APPTAINER_CONTAIN\b",),
+        f"{INSIDE} && df -P /tmp | grep -q tmpfs",
+        {"APPTAINER_CONTAIN": "1"},
+    ),
+    "temporary-directory": hidden_variable("apptainer#2050", "TMPDIR", f"{WORKDIR}/shadow"),
+    "filter": Fault(
+        "runc#2430",
+        (r"seccomp|APPTAINER_SECURITY",),
+        f"! chmod 700 {WORKDIR}/shadow 2>/dev/null && {INSIDE}",
+        {"APPTAINER_SECURITY": "seccomp:PLACE/filter.json"},
+        does="ends",
+    ),
+    "umask": Fault(
+        "umask(2)",
+        (r"umask",),
+        '[ "$(umask)" = 0077 ]',
+        runtime='umask 077; exec "$REAL" "$@"',
+        proven=False,
+        does="differs",
+    ),
+    "timer-slack": Fault(
+        "prctl(2)",
+        (r"slack",),
+        "[ $(cat /proc/self/timerslack_ns) -gt 1000000 ]",
+        proven=False,
+        runtime="exec python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(29, 50000000, 0, 0, 0); "
+        'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
+    ),
+    "disk-priority": Fault(
+        "ioprio_set(2)",
+        (r"disk|I/O",),
+        "ionice -p $$ | grep -q idle",
+        runtime='exec ionice -c 3 "$REAL" "$@"',
+        measures=("files",),
+        proven=False,
+    ),
+    "pair": Fault(
+        "two that act together",
+        (r"\bFIRST_HALF\b", r"\bSECOND_HALF\b"),
+        f"{is_set('FIRST_HALF', '1')} || {is_set('SECOND_HALF', '1')}",
+        {"APPTAINERENV_FIRST_HALF": "1", "APPTAINERENV_SECOND_HALF": "1"},
+    ),
+    "late-status": Fault(
+        "apptainer#2713",
+        (r"no instance found",),
+        proven=False,
+        runtime='echo >>"$PLACE/starts"; program "$@"; status=$?; [ $(($(wc -l <"$PLACE/starts") % 5)) -gt 0 ] || '
+        '{ echo "FATAL:   no instance found with name cc" >&2; exit 148; }; exit $status',
+    ),
+    "small-overlay": Fault(
+        "apptainer#1313",
+        (r"WRITABLE_TMPFS|No space left",),
+        f"{INSIDE} && touch /usr/written 2>/dev/null",
+        {"APPTAINER_WRITABLE_TMPFS": "1"},
+        does="ends",
+    ),
+    "other-program": Fault(
+        "D12.6 6.9",
+        (r"/usr/bin/seq",),
+        "grep -q ' /usr/bin/seq ' /proc/self/mountinfo",
+        proven=False,
+        runtime='what=$1; shift; exec "$REAL" "$what" --bind "$PLACE/shadow/seq:/usr/bin/seq" "$@"',
+    ),
+    "capabilities": Fault(
+        "capabilities(7)",
+        (r"APPTAINER_DROP_CAPS|capabilities",),
+        "grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status",
+        {"APPTAINER_DROP_CAPS": "all"},
+    ),
+}
