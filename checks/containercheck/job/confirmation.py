@@ -234,7 +234,7 @@ class Confirmation:
             for run in runs:
                 fresh.add(run)
         self._longest = max(self._longest, time.monotonic() - began)
-        fresh.end_round(False)
+        fresh.end_round()
         if len(fresh.rounds) > counted:
             self._evaluation.count(fresh.rounds[-1])
 
@@ -341,7 +341,7 @@ class Confirmation:
             return self._noted(name, not problems, problems[0].text if problems else "")
         before = len(self._evaluation.problems)
         self._evaluation.add(run)
-        self._evaluation.end_round(False)
+        self._evaluation.end_round()
         return len(self._evaluation.problems) == before
 
     def _starts_well(self, name: str) -> bool:

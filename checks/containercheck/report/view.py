@@ -81,7 +81,9 @@ def line_of(case: Case) -> Line:
     rest = selections.describe(row) if row.verdict == OPEN else several if several.startswith("all ") else ""
     if state == FAILED and several:
         rest = several
-    return Line(state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [table.rounds(row), rest])))
+    return Line(
+        state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [table.rounds(row), rest]))
+    )
 
 
 def state_of(case: Case) -> str:

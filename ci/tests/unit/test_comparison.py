@@ -230,7 +230,9 @@ def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
 
 
 def test_an_interval_that_says_nothing_is_not_printed():
-    comparison = made(estimate=31.0, interval=(-2400.0, 90.0), bound=90.0, above_tolerance=2, rounds=2, open_kind="noisy")
+    comparison = made(
+        estimate=31.0, interval=(-2400.0, 90.0), bound=90.0, above_tolerance=2, rounds=2, open_kind="noisy"
+    )
     assert str(comparison) == "rate is 31 % worse than bare in this session (tolerance 5 %; above it in 2 of 2 rounds)"
     assert comparison.answer == "at most 90 % worse; 2 s here is too short to tell 5 %"
 
