@@ -8,9 +8,10 @@ import math
 from collections import namedtuple
 
 import numpy as np
+from containercheck.job.outputs.evaluation import FAR_OFF, REPLACED_OF
 from containercheck.job.stats import boundaries, forecasts
 from containercheck.job.stats.boundaries import HORIZON, PRIOR_DEGREES, ROUNDING, rank_boundary, t_boundary
-from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
+from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, TOGETHER, Pairs, Prior, more_would_tell
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
@@ -24,6 +25,9 @@ NUMBERS = {PASS: 1, FAIL: -1, INCONCLUSIVE: 0}
 #: (metrics,). ``hopeless``, (rounds, metrics), is the property of ``Pairs`` after each round; None where it was not
 #: asked for. ``asks``, (metrics,), tells which are open because they gain too much.
 Judged = namedtuple("Judged", "verdict after hopeless asks")
+#: The same with replaced rounds: ``after`` counts these too, and is the horizon where a metric is open; ``replaced`` is
+#: their number.
+Replacing = namedtuple("Replacing", "verdict after replaced")
 #: Verdicts of many checks, (checks,), the rounds that they ran, (checks,), and the verdicts that their metrics had by
 #: then, (checks, metrics).
 Checked = namedtuple("Checked", "verdict rounds metrics")
@@ -154,7 +158,7 @@ class Moments:
         return column(t_boundary, kind, len(self.mean), metrics) * self._error
 
 
-def judge(changes, metrics, give_up=False, known=None, averages=None):
+def judge(changes, metrics, give_up=False, known=None, averages=None, since=1, together=1):
     """Return the first verdict of each metric, with the tolerance of 5 %, as :data:`Judged`.
 
     :param changes: (rounds, metrics), in log scale.
@@ -162,19 +166,22 @@ def judge(changes, metrics, give_up=False, known=None, averages=None):
     :param give_up: tell which metrics are hopeless, too.
     :param known: the known spread, in log scale, of all or of each; None where none is known.
     :param averages: result of :func:`counted` for the changes, where the caller has it.
+    :param since: number of rounds before which there is no verdict, of all or of each.
+    :param together: number of metrics for which each one counts.
     """
     rounds = len(changes)
     (above, below), (clear, _) = averages or counted(changes)
-    passes = below >= column(rank_boundary, "pass", rounds)
+    passes = below >= column(rank_boundary, "fail", rounds, together)
     too_slow, not_zero = (
-        count >= column(rank_boundary, kind, rounds, metrics) for count, kind in ((above, "fail"), (clear, "zero"))
+        count >= column(rank_boundary, kind, rounds, metrics * together)
+        for count, kind in ((above, "fail"), (clear, "zero"))
     )
     moments = None if known is None else Moments(changes, known)
     if moments:
-        passes |= BOUND - moments.mean >= moments.margin("pass")
-        too_slow |= moments.mean - BOUND >= moments.margin("fail", metrics)
-        not_zero |= moments.mean >= moments.margin("zero", metrics)
-    decided = passes | (too_slow & not_zero)
+        passes |= BOUND - moments.mean >= moments.margin("fail", together)
+        too_slow |= moments.mean - BOUND >= moments.margin("fail", metrics * together)
+        not_zero |= moments.mean >= moments.margin("zero", metrics * together)
+    decided = (passes | (too_slow & not_zero)) & (np.arange(1, rounds + 1)[:, None] >= since)
     first = decided.argmax(axis=0)
     open_ = ~decided.any(axis=0)
     verdict = np.where(open_, 0, np.where(passes[first, np.arange(changes.shape[1])], 1, -1))
@@ -185,6 +192,63 @@ def judge(changes, metrics, give_up=False, known=None, averages=None):
     if give_up:
         hopeless |= np.arange(1, rounds + 1)[:, None] >= asked
     return Judged(verdict, after, hopeless, asked <= HORIZON)
+
+
+def judge_replacing(changes, disturbed, known=None):
+    """Return the verdict of each metric by itself, where far-off rounds are replaced, as :data:`Replacing`.
+
+    As ``Evaluation.end_round`` of job/outputs/evaluation.py does it: a metric keeps the verdict that it had before.
+
+    :param changes: (rounds, metrics), in log scale; more than the horizon, as some are replaced.
+    :param disturbed: which of them somebody disturbed, (rounds, metrics).
+    :param known: the known spread, in log scale; None where none is known.
+    """
+    events = _replacements(changes, disturbed, known)
+    metrics = np.arange(changes.shape[1])
+    verdict, ran, replaced = np.zeros(len(metrics), dtype=int), np.full(len(metrics), HORIZON), np.zeros(len(metrics))
+    left, since = changes, np.ones(len(metrics))
+    while len(metrics):
+        already = len(changes) - len(left)
+        following = [events[metric][already] if already < len(events[metric]) else None for metric in metrics]
+        last = np.array([HORIZON if event is None else event[0] - already for event in following])
+        judged = judge(left[:HORIZON], 1, known=known, since=since, together=TOGETHER if already else 1)
+        falls = (verdict[metrics] == 0) & (judged.after <= last)
+        verdict[metrics[falls]], ran[metrics[falls]] = judged.verdict[falls], judged.after[falls] + already
+        goes_on = np.array([event is not None for event in following]) & (verdict[metrics] == 0)
+        replaced[metrics[goes_on]] += 1
+        columns = [
+            np.delete(left[:, place], event[1]) for place, event in enumerate(following) if event and goes_on[place]
+        ]
+        metrics, left, since = metrics[goes_on], np.array(columns).T, last[goes_on] - 1
+    return Replacing(verdict, ran, replaced)
+
+
+def _replacements(changes, disturbed, known):
+    """Return for each metric the replacements: after how many rounds, and which of those that were left."""
+    events = [[] for _ in range(changes.shape[1])]
+    left = np.zeros(changes.shape, dtype=bool)
+    for rounds in range(1, len(changes) + 1):
+        left[rounds - 1] = True
+        may = disturbed[:rounds] & left[:rounds]
+        few = np.array([REPLACED_OF * (len(past) + 1) <= rounds for past in events])
+        asked = np.nonzero(may.any(axis=0) & few)[0]
+        values = np.where(left[:rounds, asked], changes[:rounds, asked], np.inf)
+        distances = abs(values - _medians(values))
+        widest = np.maximum(1.4826 * _medians(distances), known or 0.0)
+        distances = np.where(may[:, asked], distances, -1.0)
+        farthest = distances.argmax(axis=0)
+        for place in np.nonzero(distances.max(axis=0, initial=-1.0) > FAR_OFF * widest)[0]:
+            metric, index = asked[place], farthest[place]
+            events[metric].append((rounds, int(left[:index, metric].sum())))
+            left[index, metric] = False
+    return events
+
+
+def _medians(values):
+    """Return the median of the finite values of each column."""
+    count, ordered = np.isfinite(values).sum(axis=0), np.sort(values, axis=0)
+    columns = np.arange(values.shape[1])
+    return (ordered[(count - 1) // 2, columns] + ordered[count // 2, columns]) / 2
 
 
 def _pairs(metrics, spread):

@@ -232,10 +232,12 @@ def evaluation_of(record: Mapping[str, Any], facts: dict[str, Any], stagedir: Pa
     :param facts: of facts.json.
     """
     evaluation = Evaluation(Facts(facts), stagedir)
-    for number, runs in itertools.groupby(record["runs"], lambda run: run["round"]):
+    for _, runs in itertools.groupby(record["runs"], lambda run: run["round"]):
+        disturbers = []
         for run in runs:
             evaluation.add(run)
-        evaluation.end_round(str(number) in record["replaced"])
+            disturbers.append(run["disturbed_by"])
+        evaluation.end_round("; ".join(filter(None, disturbers)))
     return evaluation
 
 

@@ -20,7 +20,7 @@ def read(check: type, directory: str, ranks: int) -> Evaluation:
     facts = Facts(facts_of(check.metrics, check.answers, rank_count, ranks, [BARE]))
     evaluation = Evaluation(facts, OUTPUTS)
     evaluation.add(run_of("baseline", directory))
-    evaluation.end_round(False)
+    evaluation.end_round()
     return evaluation
 
 

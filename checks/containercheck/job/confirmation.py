@@ -366,7 +366,7 @@ class Confirmation:
             for run in runs:
                 fresh.add(run)
         self._longest = max(self._longest, time.monotonic() - began)
-        fresh.end_round(False)
+        fresh.end_round()
         if len(fresh.rounds) > counted:
             self._evaluation.count(fresh.rounds[-1])
 
@@ -480,7 +480,7 @@ class Confirmation:
         if name == of:
             known = len(self._evaluation.problems)
             self._evaluation.add(run)
-            self._evaluation.end_round(False)
+            self._evaluation.end_round()
             if why and len(self._evaluation.problems) == known:
                 # There is no run of bare in the same round.
                 self._evaluation.problems.append(Problem(DIFFER, name, self._number, f"answers differ: {why}"))

@@ -6,10 +6,10 @@ A round runs each side once (``baseline``, ``subject``: launch.py), in random or
 second has an advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at the same time,
 each on half of the cores, and a second time with the halves swapped, so that disturbance by the host affects both alike
 (Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every metric has its
-verdict, further rounds would not decide, or the time is used up, but for at least two; a round that was disturbed is
-replaced. Each run has its own time limit: the check's and, once bare's time is known, a multiple of that. A run that
-exceeds it is ended with all its processes, and the next run follows; the second failure of the same kind ends the
-rounds. With one side there is one run.
+verdict, further rounds would not decide, or the time is used up, but for at least two; a round that was disturbed, and
+lies far off the others, is replaced. Each run has its own time limit: the check's and, once bare's time is known, a
+multiple of that. A run that exceeds it is ended with all its processes, and the next run follows; the second failure of
+the same kind ends the rounds. With one side there is one run.
 
 What fails is then confirmed, and its likeliest causes are tried (confirmation.py). The record of all that is
 ``rounds.json`` (runner.py).
@@ -37,9 +37,6 @@ from containercheck.job.verdict import builds as builds_of
 from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.job.verdict.findings import Findings
 
-#: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
-#: what disturbs every round disturbs both sides. It costs certainty, and favours none.
-MOST_REPLACED, MOST_IN_A_ROW = 10, 3
 #: Longest wait before the first round for a quiet node, in seconds.
 PATIENCE = 12.0
 
@@ -58,7 +55,8 @@ class Rounds:
         """Begin without rounds, or with those of an earlier job."""
         self._arguments, self._facts, self._runner = arguments, facts, runner
         self.evaluation = Evaluation(facts, Path())
-        self._longest, self._in_a_row = 0.0, 0
+        self._longest = 0.0
+        self._disturbers: List[str] = []
         self._started = time.monotonic()
         self.seconds = 0.0
 
@@ -96,12 +94,12 @@ class Rounds:
                 self.evaluation = Evaluation(self._facts, Path())
                 for run in runs:
                     self.evaluation.add(run)
-                self.evaluation.end_round("1" in self._runner.record["replaced"])
+                self.evaluation.end_round("; ".join(self._disturbers))
                 return
 
     def _over(self, number: int) -> Optional[str]:
         """Return why there are no more rounds; None if there are."""
-        counted = number - self.evaluation.replaced
+        counted = number - len(self.evaluation.replaced)
         if number == 0:
             # Even if earlier rounds decide it: versions, libraries and so on are known only from a run of this session.
             return None
@@ -117,7 +115,7 @@ class Rounds:
         return None
 
     def _round(self, number: int) -> None:
-        """Run each side, and replace the round if something else disturbed it."""
+        """Run each side, and keep who disturbed the round."""
         began, runner = time.monotonic(), self._runner
         sides = [side.name for side in self._facts.sides if side.name not in self.evaluation.lost]
         runner.coin.shuffle(sides)
@@ -127,14 +125,10 @@ class Rounds:
                 self._evaluate(run)
             disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
             if self.evaluation.repeated():
-                self.evaluation.end_round(False)
+                self.evaluation.end_round()
                 return
         self._longest = max(self._longest, time.monotonic() - began)
-        if len(sides) > 1 and disturbers:
-            self._replace(number, disturbers)
-        else:
-            self._in_a_row = 0
-        self.evaluation.end_round(str(number) in runner.record["replaced"])
+        self._end_round(number, disturbers if len(sides) > 1 else [])
 
     def _evaluate(self, run: Dict[str, Any]) -> None:
         known = dict(self.evaluation.lost)
@@ -142,27 +136,18 @@ class Rounds:
         for name in [name for name in self.evaluation.lost if name not in known]:
             print(f"the others are run on without {name}: {self.evaluation.lost[name]}", flush=True)
 
-    def _replace(self, number: int, disturbers: List[str]) -> None:
-        """Leave a disturbed round out, if another may replace it."""
-        record = self._runner.record
-        if self._may_replace():
-            self._in_a_row += 1
-            record["replaced"][str(number)] = "; ".join(disturbers)
-            print(f"round {number} is replaced: disturbed by {contract.names(disturbers)}", flush=True)
-        else:
-            record["busy"] = contract.names(disturbers)
-            print(f"the machine is busy: {contract.names(disturbers)}; round {number} counts", flush=True)
+    def _end_round(self, number: int, disturbers: List[str]) -> None:
+        """End a round, and record which ones are replaced, and who disturbed most of them."""
+        record, evaluation = self._runner.record, self.evaluation
+        replaced = set(evaluation.replaced)
+        evaluation.end_round("; ".join(disturbers))
+        for other in evaluation.replaced.keys() - replaced:
+            names = contract.names([evaluation.replaced[other]])
+            print(f"round {other} is replaced: disturbed by {names}, and far off the others", flush=True)
+        self._disturbers += ["; ".join(disturbers)] if disturbers else []
+        is_busy = 2 * len(self._disturbers) > number
+        record.update(replaced=evaluation.replaced, busy=contract.names(self._disturbers) if is_busy else "")
         self._runner.write()
-
-    def _may_replace(self) -> bool:
-        """Tell whether another round may replace a disturbed one: not if too many were, or no round would count."""
-        if self._arguments.rounds == 1:
-            # A single round shows that a case runs, and gives no verdict: a better one is not worth its time.
-            return False
-        if self.evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
-            return False
-        enough = len(self.evaluation.rounds) >= FEWEST
-        return bool(self._arguments.rounds) or enough or not self._is_late()
 
     def _is_late(self) -> bool:
         """Tell whether another round would not end in the time for rounds."""

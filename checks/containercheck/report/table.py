@@ -9,14 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from containercheck.job.contract import BASELINE, SUBJECT
+from containercheck.job.verdict.comparison import says_something
 from containercheck.report import scaling
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, names, number, short_name, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
-#: Half width in percent above which an interval is only printed as wider than this.
-WIDEST = 100.0
 #: Limit on the lopsidedness of an interval, relative to its half width; beyond it both ends are printed instead of ±.
 LOPSIDED = 0.3
 #: Stand for the application, and for system and partition, in a reason that several share.
@@ -48,7 +47,7 @@ def table(cases: Sequence[Case]) -> list[str]:
         head = (case.label, case.partition, case.variant, str(case.nodes), row.metric)
         sides = (side(row, BASELINE, not bare), side(row, SUBJECT, not usual))
         spread = spread and (spreads(row),)
-        text.append((*head, *sides, *spread, overhead(row), verdict(row, rounds=True)))
+        text.append((*head, *sides, *spread, overhead(row), verdict(row, counted=True)))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
     return columns(text)
@@ -71,25 +70,27 @@ def what_failed(case: Case, run: Case) -> str:
 
 
 def overhead(row: Row) -> str:
-    """Return a row's overhead with its interval; empty where nothing was compared."""
-    return f"{number(row.overhead, 2, '+')} {_interval(row)}" if row.is_comparison else ""
-
-
-def _interval(row: Row) -> str:
+    """Return a row's overhead, with its interval where that says anything; empty where nothing was compared."""
+    if not row.is_comparison:
+        return ""
     unit, half, low, high, middle = row.overhead_unit, row.interval, row.low, row.high, row.overhead or 0.0
-    if is_finite(half):
+    estimate = number(row.overhead, 2, "+")
+    if says_something(half, unit, row.accepted[1]):
         # A fail takes more evidence than a pass, so one end may be much farther from the estimate than the other.
-        if is_finite(low) and is_finite(high) and abs(high + low - 2 * middle) > LOPSIDED * half:
-            return f"({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
-        if unit == "%" and half > WIDEST:
-            return f"±>{WIDEST:g} %"
-        return f"± {number(half, 2)} {unit}"
-    # With few rounds one end may be known, and the other not.
-    if is_finite(low) and not is_finite(high):
-        return f"(at least {number(low, 2, '+')}) {unit}"
-    if is_finite(high) and not is_finite(low):
-        return f"(at most {number(high, 2, '+')}) {unit}"
-    return f"± ? {unit}"
+        if is_finite(low) and is_finite(high) and abs(high + low - 2 * middle) > LOPSIDED * (half or 0.0):
+            return f"{estimate} ({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
+        return f"{estimate} ± {number(half, 2)} {unit}"
+    # After few rounds only one end may say something. The message about an open metric has it.
+    ends = {"at most": high, "at least": low} if row.verdict != OPEN else {}
+    for word, end in ends.items():
+        if is_finite(end) and says_something(end - middle, unit, row.accepted[1]):
+            return f"{estimate} ({word} {number(end, 2, '+')}) {unit}"
+    return f"{estimate} {unit}"
+
+
+def rounds(row: Row) -> str:
+    """Return the number of a row's rounds, in words."""
+    return "one round" if row.rounds == 1 else f"{row.rounds} rounds"
 
 
 def side(row: Row, which: str, labelled: bool) -> str:
@@ -117,18 +118,18 @@ def spreads(row: Row) -> str:
     return f"{', '.join(number(value, 2) for value in values)} {unit}".strip() if values else ""
 
 
-def verdict(row: Row, rounds: bool = False) -> str:
+def verdict(row: Row, counted: bool = False) -> str:
     """Return a row's verdict with remarks on it.
 
-    :param rounds: whether to add after how many rounds a closed verdict fell.
+    :param counted: whether to add the number of rounds.
     """
     word = row.verdict
     if word == EMULATED:
         word = NOT_JUDGED
     elif word == OPEN:
-        word = selections.describe(row)
-    elif word and rounds and row.rounds:
-        word += f", {row.rounds} round{'s'[: row.rounds > 1]}"
+        word = f"{rounds(row)}; {selections.describe(row)}" if counted and row.rounds else selections.describe(row)
+    elif word and counted and row.rounds:
+        word += f", {rounds(row)}"
     remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
     remarks += ["rounds spread more than is known of them"] if row.contradicted else []
     remarks += [row.difference] if row.difference else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -176,30 +175,13 @@ sleep 0.3"""
 
 
 @pytest.mark.alone
-def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_is_called_busy(
-    start_rounds, busy, tmp_path
-):
+def test_who_works_beside_it_is_named_and_rounds_count(start_rounds, busy, tmp_path):
     process = start_rounds(OWN_WORK, OWN_WORK, 2)
-    output, _ = process.communicate(timeout=TURN)
+    process.communicate(timeout=TURN)
     record = SimpleNamespace(**read_record(tmp_path))
-    # Three in a row, and then they count.
-    assert list(record.replaced) == ["1", "2", "3"]
-    assert len(record.runs) == 2 * 5
-    assert all(busy in who for who in record.replaced.values())
+    # Both sides are as slow beside it.
+    assert (record.replaced, len(record.runs)) == ({}, 2 * 2)
     assert busy in record.busy
-    assert f"round 1 is replaced: disturbed by your own {busy}" in output
-    assert re.search(rf"^the machine is busy: .*{re.escape(busy)}.*; round 4 counts$", output, re.MULTILINE)
     # Nothing of the runs themselves is among them.
     assert "own-work" not in " ".join(run["disturbed_by"] for run in record.runs)
-    replaced, counted = record.verdict["notes"][:2]
-    assert re.fullmatch(rf"3 of 5 rounds disturbed by .*{re.escape(busy)}.* and replaced", replaced)
-    assert counted.startswith(f"the machine is busy: {record.busy}. ")
-
-
-@pytest.mark.alone
-def test_a_disturbed_round_counts_where_there_is_no_time_for_another(start_rounds, busy, tmp_path):
-    work = f"{OWN_WORK}\necho time 1"
-    start_rounds(work, work, 0, 10, "--seconds=0.1", metrics=[TIME]).communicate(timeout=TURN)
-    record = SimpleNamespace(**read_record(tmp_path))
-    assert (record.replaced, len(record.runs), record.why) == ({}, 4, "the time is used up")
-    assert busy in record.busy
+    assert record.verdict["notes"][0].startswith(f"the machine is busy: {record.busy}. ")

@@ -146,7 +146,7 @@ def evaluated(tmp_path, outputs):
         (tmp_path / side / "err").write_text("")
         facts = {"seconds": 1.0, "status": 0, "timed_out": False, "leftover_processes": [], "output": side}
         evaluation.add({"round": 1, "side": side, "limit": 9.0, **facts})
-    evaluation.end_round(False)
+    evaluation.end_round()
     return evaluation
 
 

@@ -52,11 +52,10 @@ def run(tmp_path):
 
 @pytest.fixture
 def evaluated(tmp_path):
-    """Evaluate runs, one after the other; the record says which rounds are replaced."""
+    """Evaluate runs, one after the other."""
 
-    def make(*runs, metrics=(RATE,), replaced=(), **facts):
-        record = record_of(*runs, replaced={str(number): "somebody" for number in replaced})
-        return evaluation_of(record, facts_of(metrics, **facts), tmp_path)
+    def make(*runs, metrics=(RATE,), **facts):
+        return evaluation_of(record_of(*runs), facts_of(metrics, **facts), tmp_path)
 
     return make
 
@@ -385,16 +384,50 @@ def pair(run, number, baseline, subject, **facts):
     return [run(number, "baseline", f"rate {baseline}\n"), run(number, "subject", f"rate {subject}\n", **facts)]
 
 
-def test_of_a_replaced_round_the_problems_count_and_the_metrics_do_not(run, evaluated):
-    runs = [*pair(run, 1, 1, 2), *pair(run, 2, 1, 1, status=3), *pair(run, 3, 3, 4), *pair(run, 4, 5, 6)]
-    result = evaluated(*runs, replaced=[2, 3])
-    assert result.values() == {"rate": {"baseline": [1, 5], "subject": [2, 6]}}
-    assert (result.replaced, result.pairs["subject", "rate"].rounds) == (2, 2)
+def rounds_of(run, *subjects, disturbed=()):
+    """Return rounds with these values of the subject; somebody disturbs some of them."""
+    return [
+        made
+        for number, value in enumerate(subjects, 1)
+        for made in pair(run, number, 100, value, disturbed_by="stress-ng" if number in disturbed else "")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("subjects", "disturbed", "replaced"),
+    [
+        ((99, 50, 101, 100), (2, 3), ["2"]),
+        # It must be disturbed, and lie far off the others; and they must be at least three.
+        ((99, 50, 101, 100), (3,), []),
+        ((99, 97, 101, 100), (2, 3), []),
+        ((99, 50, 101), (2,), []),
+        # At most one in four.
+        ((99, 50, 101, 100, 60, 98, 102), (2, 5), ["2"]),
+        ((99, 50, 101, 100, 60, 98, 102, 100), (2, 5), ["2", "5"]),
+    ],
+)
+def test_a_round_is_replaced_where_it_was_disturbed_and_lies_far_off(run, evaluated, subjects, disturbed, replaced):
+    result = evaluated(*rounds_of(run, *subjects, disturbed=disturbed), priors={"rate": [2.0, "12 nights"]})
+    assert list(result.replaced) == replaced
+    left = [value for number, value in enumerate(subjects, 1) if str(number) not in replaced]
+    assert result.values()["rate"]["subject"] == left
+    assert result.pairs["subject", "rate"].rounds == len(left)
     # It took its time all the same.
-    assert (result.seconds, result.round_seconds) == (8.0, 2.0)
-    assert kinds(result) == [(STATUS, "subject")]
-    again = evaluated(*runs, *pair(run, 5, 1, 1, status=4), replaced=[2, 3, 5])
-    assert again.repeated() == "exit status of subject, 2 times"
+    assert result.round_seconds == 2.0
+
+
+def test_a_verdict_that_has_fallen_stays_when_a_round_is_replaced(run, evaluated):
+    metrics = [RATE, Metric("latency", r"^latency (\S+)", "us")]
+    values = [(100, 100), (100, 50), (100, 99), (100, 101)]
+    runs = []
+    for number, (rate, latency) in enumerate(values, 1):
+        runs.append(run(number, "baseline", "rate 100\nlatency 100\n"))
+        runs.append(
+            run(number, "subject", f"rate {rate}\nlatency {latency}\n", disturbed_by="x" if number == 2 else "")
+        )
+    result = evaluated(*runs, metrics=metrics, priors={"rate": [1.0, "1"], "latency": [2.0, "1"]})
+    assert [pairs.decided_after for pairs in result.pairs.values()] == [2, None]
+    assert [pairs.rounds for pairs in result.pairs.values()] == [4, 3]
 
 
 def test_rounds_of_an_earlier_job_come_first(run, evaluated):
@@ -460,7 +493,7 @@ def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tm
     for number, overhead in enumerate((40, 35, 40, 40, 35, 35, 18, 18, 35, 40, 40)):
         evaluation.add(run(number, "baseline", "rate 100\n"))
         evaluation.add(run(number, "subject", f"rate {100 + overhead}\n"))
-        evaluation.end_round(False)
+        evaluation.end_round()
     assert evaluation.pairs["subject", "rate"].verdict == verdict
 
 
@@ -470,6 +503,6 @@ def test_what_a_reference_expects_is_against_the_host_and_not_against_another_co
     evaluation = Evaluation(Facts({**facts_of([RATE], sides=(BARE, GENERIC, new)), "metrics": [metric]}), tmp_path)
     for side, rate in (("baseline", 2), ("subject", 1), ("new", 1)):
         evaluation.add(run(0, side, f"rate {rate}\n"))
-    evaluation.end_round(False)
+    evaluation.end_round()
     ranges = {side: (pairs.lowest, pairs.highest) for (side, _), pairs in evaluation.pairs.items()}
     assert ranges == {"subject": (40.0, 60.0), "new": (-math.inf, 5.0)}

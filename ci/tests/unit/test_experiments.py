@@ -32,7 +32,7 @@ def evaluation(tmp_path):
                 (output / "out").write_text(text or "broken\n")
                 (output / "err").write_text("")
                 made.add(run_of(side, output.name, number, status=status, limit=10.0))
-            made.end_round(False)
+            made.end_round()
         return made
 
     return make

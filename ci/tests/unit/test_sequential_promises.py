@@ -8,8 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import facts_of
+from containercheck import Metric
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats import boundaries
-from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior
+from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, TOGETHER, Pairs, Prior
 from paired import NONE, WILD, judged, load, noisy
 from scipy import special
 
@@ -165,6 +169,29 @@ def test_the_simulation_ends_checks_as_the_job_does(metrics):
         assert checked.verdict[check] == (-1 if -1 in verdicts else min(verdicts))
 
 
+def test_the_simulation_replaces_rounds_as_the_job_does():
+    draw = np.random.default_rng(3)
+    disturbed = draw.random((53, 30)) < 0.4
+    changes = draw.choice([0.0, 0.03, 0.1], 30) + 0.03 * draw.standard_normal((53, 30)) * np.where(disturbed, 5, 1)
+    facts = facts_of([Metric("time", r"(\S+)", "s", better="lower")], priors={"time": [3.0, "simulated"]})
+    simulated = np.array(simulation.judge_replacing(changes, disturbed, 0.03)).T
+    assert simulated[:, 2].max() > 1
+    for sample in range(30):
+        evaluation = Evaluation(Facts(facts), Path())
+        for ran, change in enumerate(changes[:, sample], 1):
+            values = {"baseline": {"time": 1.0}, "subject": {"time": math.exp(change)}}
+            evaluation._ended = ran
+            evaluation.count(values, "somebody" if disturbed[ran - 1, sample] else "")
+            pairs = evaluation.pairs["subject", "time"]
+            if pairs.decided_after or pairs.rounds == HORIZON:
+                break
+        if pairs.verdict != INCONCLUSIVE:
+            replaced = len(evaluation.replaced)
+            assert [simulation.NUMBERS[pairs.verdict], ran, replaced] == list(simulated[sample])
+        else:
+            assert simulated[sample, 0] == 0
+
+
 PROMISED = [name for name in simulation.NOISES if "*" not in name]
 #: Metrics in a cell, and four standard errors above what is promised.
 CELL = 14_000
@@ -198,6 +225,18 @@ def test_false_verdicts_are_as_rare_as_promised(noise, known):
     assert fails < MARGINS[0.01]
     assert slow_fails < MARGINS[0.05] and slow_passes < MARGINS[0.05]
     assert questions < MARGINS[0.001]
+
+
+@pytest.mark.parametrize(("together", "is_kept"), [(TOGETHER, True), (1, False)])
+def test_replaced_rounds_are_paid_for(monkeypatch, together, is_kept):
+    """Without stricter boundaries, more than promised pass at the tolerance."""
+    monkeypatch.setattr(simulation, "TOGETHER", together)
+    draw = np.random.default_rng(1)
+    disturbed = draw.random((53, 4000)) < 0.25
+    changes = simulation.BOUND + 0.06 * draw.standard_normal(disturbed.shape) * np.where(disturbed, 5, 1)
+    verdict, _, _ = simulation.judge_replacing(changes, disturbed, 0.06)
+    margin = 0.05 + 4 * math.sqrt(0.05 * 0.95 / 4000)
+    assert (max(np.mean(verdict > 0), np.mean(verdict < 0)) < margin) == is_kept
 
 
 def test_the_promise_ends_where_rounds_spread_twice_as_much_as_is_known():

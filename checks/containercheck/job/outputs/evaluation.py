@@ -10,7 +10,7 @@ Standard library only, Python 3.6 or newer.
 import collections
 import json
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Collection, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job import contract, texts
 from containercheck.job.outputs import reading, reasons
@@ -23,6 +23,10 @@ from containercheck.job.stats.pairs import Pairs
 
 #: Number of problems of one kind that ends a check: node-hours are not spent on proving it a third time.
 ENOUGH = 2
+#: Spreads by which a disturbed round must lie off the others to be replaced, and how many rounds there must be for each
+#: that is. Simulated (ci/benchmark detection): false verdicts are as rare as promised, whatever part of the rounds is
+#: disturbed.
+FAR_OFF, REPLACED_OF = 3.0, 4
 #: Rounds where processors are emulated: nothing is judged there, and in two each side mostly runs first once.
 WHERE_EMULATED = 2
 
@@ -42,7 +46,7 @@ class Evaluation:
     :param remedies: sides that run in the same rounds, and change no verdict.
     :param only: the comparisons that are judged; None for all.
     :ivar rounds: of each complete round side, metric and value; earlier ones first, replaced ones left out.
-    :ivar replaced: number of rounds that were replaced because something else disturbed them.
+    :ivar replaced: rounds that were replaced: who disturbed each, by its number.
     :ivar pairs: by side and metric, the pairs of all rounds with their verdict.
     :ivar emulated: whether nothing is judged, because the nodes' processors are emulated.
     :ivar duet: whether both sides run at the same time, on each half of the node once a round.
@@ -67,7 +71,10 @@ class Evaluation:
         self.problems: List[Problem] = []
         self.seconds = 0.0
         self.rounds: List[Dict[str, Dict[str, float]]] = []
-        self.replaced = self._ended = 0
+        self._ended = 0
+        self.replaced: Dict[str, str] = collections.OrderedDict()
+        # Of each round in ``rounds``: its number, and who disturbed it; empty where nobody did.
+        self._disturbed: List[Tuple[str, str]] = []
         self.pairs: Dict[Place, Pairs] = collections.OrderedDict()
         self._round: Dict[str, List[Values]] = {}
         self._runs: Dict[str, int] = collections.Counter()
@@ -161,17 +168,43 @@ class Evaluation:
 
     # Rounds.
 
-    def end_round(self, replaced: bool) -> None:
-        """Count the round whose runs were added last, unless it is replaced or one of its runs is not valid."""
+    def end_round(self, disturbed_by: str = "") -> None:
+        """Count the round whose runs were added last, unless one of its runs is not valid.
+
+        :param disturbed_by: who disturbed it; empty where nobody did.
+        """
         self._ended += 1
         values = None
-        if replaced:
-            self.replaced += 1
-        elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._left()):
+        if all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._left()):
             values = {side.name: self._side_values(self._round[side.name]) for side in self._left()}
-            self.count(values)
+            self.count(values, disturbed_by)
         self.experiments.end_round(values, self._answers())
         self._round = {}
+
+    def _replace_one(self) -> None:
+        """Leave out the disturbed round that lies farthest off, if that is far, and few were replaced before."""
+        places = [place for place, (_, who) in enumerate(self._disturbed) if who]
+        if not places or REPLACED_OF * (len(self.replaced) + 1) > len(self.rounds) + len(self.replaced):
+            return
+        farthest = max(places, key=lambda place: self._distance(self.rounds[place]))
+        if self._distance(self.rounds[farthest]) > FAR_OFF:
+            number, who = self._disturbed.pop(farthest)
+            self.replaced[number] = who
+            values = self.rounds.pop(farthest)
+            for pairs, pair in self._pairs_of(values):
+                pairs.leave_out(*pair)
+
+    def _distance(self, values: Dict[str, Dict[str, float]]) -> float:
+        """Return by how many spreads a round lies off the others, in the open metric that is farthest off."""
+        return max((pairs.distance(*pair) for pairs, pair in self._pairs_of(values)), default=0.0)
+
+    def _pairs_of(self, values: Dict[str, Dict[str, float]]) -> Iterator[Tuple[Pairs, Tuple[float, float]]]:
+        """Yield the pairs of each comparison with a round's values of both sides, where it has both."""
+        for place, pairs in self.pairs.items():
+            measure = self._facts.side(place.side).compared_with or ""
+            baseline, subject = (values.get(side, {}).get(place.metric) for side in (measure, place.side))
+            if baseline is not None and subject is not None:
+                yield pairs, (baseline, subject)
 
     def _side_values(self, runs: List[Values]) -> Dict[str, float]:
         """Return a side's metrics of a round, of those that each of its runs has."""
@@ -180,19 +213,21 @@ class Evaluation:
             metric.name: side_value([run.metrics[metric.name] for run in runs], metric.compare) for metric in metrics
         }
 
-    def count(self, values: Dict[str, Dict[str, float]]) -> None:
-        """Add the pairs of a round; the first round determines how many metrics are judged together.
+    def count(self, values: Dict[str, Dict[str, float]], disturbed_by: str = "") -> None:
+        """Add the pairs of a round, and replace one that was disturbed and lies far off the others.
+
+        The first round determines how many metrics are judged together.
 
         :param values: of each side that ran, by metric.
+        :param disturbed_by: who disturbed it.
         """
         if not self.rounds:
             self._begin_pairs(values)
         self.rounds.append(values)
-        for place, pairs in self.pairs.items():
-            measure = self._facts.side(place.side).compared_with or ""
-            baseline, subject = (values.get(side, {}).get(place.metric) for side in (measure, place.side))
-            if baseline is not None and subject is not None:
-                pairs.add(baseline, subject)
+        self._disturbed.append((str(self._ended), disturbed_by))
+        for pairs, pair in self._pairs_of(values):
+            pairs.add(*pair)
+        self._replace_one()
 
     def _begin_pairs(self, values: Mapping[str, Mapping[str, float]]) -> None:
         having = {side.name: self._facts.metrics_of(side.name) for side in self._left()}

@@ -33,8 +33,9 @@ FEWEST = 2
 HORIZON: int = _TABLE["horizon"]
 #: Degrees of freedom of a known spread.
 PRIOR_DEGREES: int = _TABLE["prior_degrees"]
-#: The numbers of metrics that have a row in the table.
+#: The numbers of metrics that have a row in the table, and the largest of them.
 _ROWS: List[int] = sorted(int(metrics) for metrics in _TABLE["fail"])
+MOST_METRICS = _ROWS[-1]
 #: Factor for a known spread that the rounds contradict. Simulated (ci/benchmark detection): with 4, false verdicts
 #: are as rare as by ranks alone where rounds spread up to twice as much as is known; with 2, more fail falsely.
 WIDER = 3.0
@@ -134,6 +135,17 @@ def spread(changes: Sequence[float]) -> float:
     return 1.4826 * statistics.median(abs(change - middle) for change in changes)
 
 
+def distance(change: float, changes: Sequence[float], known_spread: Optional[float]) -> float:
+    """Return by how many spreads d of a round lies off the median of all rounds.
+
+    The spread is the larger one of the seen and the known spread: few rounds that agree say little of it.
+
+    :param known_spread: known standard deviation of d; None where none is known.
+    """
+    widest = max(spread(changes), known_spread or 0.0)
+    return abs(change - statistics.median(changes)) / widest if widest else 0.0
+
+
 # Boundaries.
 
 
@@ -175,7 +187,7 @@ def _row(kind: str, metrics: int) -> List[Optional[float]]:
         return _TABLE[kind]
     rows = [row for row in _ROWS if row >= metrics]
     if metrics < 1 or not rows:
-        raise ValueError(f"{metrics} metrics: the table has rows for 1 to {_ROWS[-1]}")
+        raise ValueError(f"{metrics} metrics: the table has rows for 1 to {MOST_METRICS}")
     return _TABLE[kind][str(rows[0])]
 
 

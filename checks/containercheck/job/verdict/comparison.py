@@ -21,6 +21,23 @@ EMULATED = "emulated"
 CONFIRMED, REFUTED, UNCONFIRMED = "confirmed", "refuted", "unconfirmed"
 
 
+#: Distance between an estimate and an end of its interval beyond which that end says nothing: in percent, or in
+#: tolerances of a metric that is compared by difference.
+FARTHEST, FARTHEST_TOLERANCES = 100.0, 20.0
+
+
+def says_something(distance: Optional[float], unit: str, tolerance: Optional[float]) -> bool:
+    """Tell whether an end of an interval is worth printing.
+
+    :param distance: between the end and the estimate, in ``unit``; None where there is no end.
+    :param tolerance: highest accepted overhead; None or 0 where any end of a difference is worth printing.
+    """
+    if distance is None or not math.isfinite(distance):
+        return False
+    farthest = FARTHEST if unit == "%" else FARTHEST_TOLERANCES * abs(tolerance or math.inf)
+    return abs(distance) <= farthest
+
+
 class Confirmed(NamedTuple):
     """The result of the fresh rounds of a metric that failed.
 
@@ -132,8 +149,8 @@ class Comparison(NamedTuple):
 
     @property
     def uncertainty(self) -> str:
-        """The interval of the overhead, printed after its size; empty where there are too few rounds for one."""
-        if self.interval is None:
+        """The interval of the overhead, printed after its size; empty where it says nothing."""
+        if not says_something(self.interval, self.unit, self.pairs.highest):
             return ""
         low, high = self.pairs.interval
         if self.direction == "better":
@@ -191,7 +208,7 @@ class Comparison(NamedTuple):
         parts = []
         if kind == CLOSE:
             parts.append(f"close to the {'range' if self.expected else 'tolerance'}")
-        if bound is not None:
+        if bound is not None and says_something(bound - self.estimate, self.unit, self.pairs.highest):
             size = f"{number(abs(bound), 2)} {self.unit}"
             parts.append(f"at least {size} better" if bound < 0 else f"at most {size} worse")
         if kind == CLOSE:
