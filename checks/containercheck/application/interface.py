@@ -174,6 +174,8 @@ class ApplicationFacts(rfm.RegressionTest):
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
     published = variable(str, value="")
+    #: Input of this case, a key of references: ``embedded``, or ``published``, the one that the document used.
+    input = variable(str, value="embedded", loggable=True)
     #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
     #: Most changes to a container that are tried where it failed, to prove its cause.
