@@ -284,9 +284,14 @@ class ApplicationFacts(rfm.RegressionTest):
         return node_commands.python_of(self.site)
 
     @property
+    def takes_published(self) -> bool:
+        """Whether this case runs the published input; override it where only some cases of a check do."""
+        return bool(self.site.input_of(type(self).__name__, self.published))
+
+    @property
     def known_work(self) -> Work | None:
         """Work of a run; None if it is not known, as with the published input."""
-        return None if self.site.input_of(type(self).__name__, self.published) else self.work
+        return None if self.takes_published else self.work
 
     @property
     def amount(self) -> float:
