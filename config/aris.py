@@ -7,6 +7,11 @@ which gives a rank the cores of all its threads. What is not said there are the 
 and whether software comes from modules: fill that in.
 """
 
+#: UEABS's case A (section 4.2), and the checks that run it, from GROMACS compiled for these processors (section 4.3).
+CASE_A = "/path/to/ueabs/gromacs/case-a/topol.tpr"
+GROMACS = ("GROMACS", "GROMACSHybrid", "GROMACSKernels", "GROMACSNative", "GROMACSThreads")
+SOFTWARE = {name: {"spack": "gromacs", "input": CASE_A} for name in GROMACS}
+
 site_configuration = {
     "systems": [
         {
@@ -32,7 +37,12 @@ site_configuration = {
                     "container_platforms": [{"type": "Singularity"}, {"type": "Docker"}],
                     # D12.6 section 4.2 has three of these nodes, which is no power of two.
                     "extras": {
-                        "containercheck": {"max_nodes": 3, "node_counts": [3], "memory_per_node": 512 << 30},
+                        "containercheck": {
+                            "max_nodes": 3,
+                            "node_counts": [3],
+                            "memory_per_node": 512 << 30,
+                            "software": SOFTWARE,
+                        },
                     },
                 },
                 {
@@ -52,7 +62,9 @@ site_configuration = {
                     "devices": [{"type": "gpu", "arch": "sm_35", "num_devices": 2}],
                     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"containercheck": {"max_nodes": 16, "memory_per_node": 64 << 30}},
+                    "extras": {
+                        "containercheck": {"max_nodes": 16, "memory_per_node": 64 << 30, "software": SOFTWARE},
+                    },
                 },
             ],
         }

@@ -5,6 +5,15 @@ GB), which is two GPUs, and one with a V100 (20 cores, 190 GB). CentOS 7.6, no M
 parallel environment, and the sockets of a node, are not in D12.6: fill them in.
 """
 
+#: RAMP on GPUs (section 9.2): the same conda environment bare and in a container, with the host's CUDA, or the image's.
+RAMP = {
+    "executable": "/path/to/conda/bin/python",
+    "environ": {"LD_LIBRARY_PATH": "/path/to/cuda/lib64"},
+    "image": "/path/to/ramp.sif",
+    "image_executable": "/path/to/conda/bin/python",
+    "binds": ["/path/to/conda"],
+}
+
 site_configuration = {
     "systems": [
         {
@@ -58,6 +67,7 @@ site_configuration = {
                             "max_nodes": 1,
                             "memory_per_node": 130 << 30,
                             "parallel_environment": "multicores",
+                            "software": {"RAMP": RAMP, "TensorFlowCNN": RAMP},
                         },
                     },
                 },
@@ -83,6 +93,7 @@ site_configuration = {
                             "max_nodes": 1,
                             "memory_per_node": 190 << 30,
                             "parallel_environment": "multicores",
+                            "software": {"RAMP": RAMP, "TensorFlowCNN": RAMP},
                         },
                     },
                 },

@@ -44,6 +44,7 @@ site_configuration = {
                             "core_counts": RANKS,
                             "memory_per_node": 128 << 30,
                             "mpi": "mpich",
+                            "software": {"HPCC": {"spack": "hpcc"}, "IOzone": {"spack": "iozone"}},
                         },
                     },
                 },
@@ -68,6 +69,8 @@ site_configuration = {
                             "core_counts": RANKS,
                             "memory_per_node": 128 << 30,
                             "mpi": "mpich",
+                            # Spack's recipe of IOzone is for x86-64.
+                            "software": {"HPCC": {"spack": "hpcc"}},
                         },
                     },
                 },

@@ -5,6 +5,16 @@ Images are for ppc64le: they are built on one of its nodes, not on an x86-64 log
 system, the partition's name, GPUs and memory of a node, and whether software comes from modules: fill that in.
 """
 
+#: Alya, of which each machine had its own image; the patterns read the log of the case, which is to be filled in.
+ALYA = {
+    "executable": "/path/to/alya/Alya.x",
+    "image": "/path/to/alya.sif",
+    "image_executable": "/opt/alya/Alya.x",
+    "input": "/path/to/artery",
+    "options": ["artery"],
+    "patterns": {"ranks": r"processes +(\d+)"},
+}
+
 site_configuration = {
     "systems": [
         {
@@ -29,7 +39,13 @@ site_configuration = {
                     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
                     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"containercheck": {"max_nodes": 16, "memory_per_node": 512 << 30}},
+                    "extras": {
+                        "containercheck": {
+                            "max_nodes": 16,
+                            "memory_per_node": 512 << 30,
+                            "software": {"Alya": ALYA},
+                        },
+                    },
                 },
             ],
         }

@@ -3,9 +3,11 @@
 Two Ivy Bridge sockets of 8 cores with two hardware threads each, which were not used; 60 GB, Ethernet of 10 Gbit/s by
 SR-IOV, RHEL 7, Docker. The image, which is public as ajyounge/hpcg-container (section IV.B), has IMB and HPCG with
 Intel MPI, of MPICH's ABI, and an SSH server to start them with; how is not said: here by Slurm, as clusters in a cloud
-have it. No digest is published, without which no image is pulled, and Docker builds none of ours: containers are
-skipped until a site names ready ones: "images": {"imb": "ajyounge/hpcg-container@sha256:<64 digits>"}.
+have it. No digest is published, without which no image is pulled: replace the zeros by it. Docker builds no images of
+other checks, whose containers are skipped until a site names ready ones.
 """
+
+IMAGE = "ajyounge/hpcg-container@sha256:" + 64 * "0"
 
 site_configuration = {
     "systems": [
@@ -37,6 +39,7 @@ site_configuration = {
                             "node_counts": [48],
                             "memory_per_node": 60 << 30,
                             "mpi": "mpich",
+                            "images": {"imb": IMAGE, "hpcg": IMAGE},
                         },
                     },
                 },

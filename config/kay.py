@@ -1,8 +1,9 @@
 """Kay (ICHEC): D12.6 section 5.2, WRF on 1 to 8 nodes.
 
-2 x Xeon Gold 6148, 192 GB, Omni-Path, Slurm, CentOS 7, Singularity 2.6. Open MPI, which mpirun is of, comes with
-EasyBuild's foss-2018b (section 5.4), from modules of Environment Modules 3.2, which ReFrame knows no more: so they are
-loaded by a command. What is not said there are the partition's name and where the modules lie: fill that in.
+2 x Xeon Gold 6148, 192 GB, Omni-Path, Slurm, CentOS 7, Singularity 2.6. EasyBuild's foss-2018b has compiler, Open MPI
+and netCDF, bare and in the image (sections 5.4 and 5.5); on these WRF is compiled, from an easyconfig of ours, and the
+image gets the tree that bare runs. The modules were of Environment Modules 3.2, which ReFrame knows no more. What is
+not said there are the partition's name and where the modules lie: fill that in.
 """
 
 site_configuration = {
@@ -11,7 +12,7 @@ site_configuration = {
             "name": "kay",
             "descr": "ICHEC Kay, Galway",
             "hostnames": [r"login\d*\.kay\."],
-            "modules_system": "nomod",
+            "modules_system": "envmod",
             "partitions": [
                 {
                     "name": "compute",
@@ -28,10 +29,19 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"containercheck": {"max_nodes": 8, "memory_per_node": 192 << 30}},
+                    "extras": {
+                        "containercheck": {
+                            "max_nodes": 8,
+                            "memory_per_node": 192 << 30,
+                            "easybuild": "/path/to/easybuild/bin/eb",
+                            "software": {"WRF": {"easybuild": "WRF-4.7.1-gompi-system-tropical_cyclone.eb"}},
+                        },
+                    },
                 },
             ],
         }
     ],
-    "environments": [{"name": "foss", "prepare_cmds": ["module load foss/2018b"], "target_systems": ["kay"]}],
+    "environments": [
+        {"name": "foss", "modules": ["netCDF-Fortran/4.4.4-foss-2018b"], "target_systems": ["kay"]},
+    ],
 }

@@ -6,6 +6,16 @@ finds the others in the file that OMPI_MCA_orte_default_hostfile names. Open MPI
 16.08.3, Docker 1.11.1. The memory of a node is not said there: fill it in.
 """
 
+#: Alya, of which each machine had its own image; the patterns read the log of the case, which is to be filled in.
+ALYA = {
+    "executable": "/path/to/alya/Alya.x",
+    "image": "/path/to/alya.sif",
+    "image_executable": "/opt/alya/Alya.x",
+    "input": "/path/to/artery",
+    "options": ["artery"],
+    "patterns": {"ranks": r"processes +(\d+)"},
+}
+
 site_configuration = {
     "systems": [
         {
@@ -33,6 +43,8 @@ site_configuration = {
                             "max_nodes": 4,
                             "memory_per_node": 128 << 30,
                             "binding": "cores",
+                            # BT-MZ and HPCG are Spack's, as on all machines that name no other.
+                            "software": {"Alya": ALYA},
                         },
                     },
                 },

@@ -6,6 +6,10 @@ partition's: it has MPICH's ABI, and integrated takes the library that the bare 
 are the batch system, the partition's name and that of Intel MPI's module: fill that in.
 """
 
+#: The slabs of zirconium silicide (section 7.4.1), in files that the check names; and PMEMD of D12.5 section 3.3.2.
+SLABS = {"input": "/path/to/zirconium-silicide"}
+AMBER = {"modules": ["amber/16"], "input": "/path/to/pmemd", "image": "/path/to/amber.sif"}
+
 site_configuration = {
     "systems": [
         {
@@ -39,6 +43,15 @@ site_configuration = {
                             "mpi": "mpich",
                             "mpich_launcher_options": ["--mpi=pmi2"],
                             "image_launcher_options": ["--mpi=pmi2"],
+                            "software": {
+                                "QuantumEspresso": {"modules": ["qe/6.3"], **SLABS},
+                                "QuantumEspressoMPI": SLABS,
+                                "QuantumEspressoDLB": {"environ": {"DLB_HOME": "/path/to/dlb"}},
+                                # Compiled for these processors, which the image's is not (section 7.3.1).
+                                "TensorFlowCNN": {"spack": "tensorflow", "stack": "debian"},
+                                "Amber": AMBER,
+                                "AmberDLB": {**AMBER, "environ": {"DLB_HOME": "/path/to/dlb"}},
+                            },
                         },
                     },
                 },

@@ -5,6 +5,18 @@ come from modules, several versions of each (D12.5 section 2.4.1). What is not s
 partition's name and those of the modules: fill that in.
 """
 
+#: Alya, of which each machine had its own image; the patterns read the log of the case, which is to be filled in.
+ALYA = {
+    "executable": "/path/to/alya/Alya.x",
+    "image": "/path/to/alya.sif",
+    "image_executable": "/opt/alya/Alya.x",
+    "input": "/path/to/artery",
+    "options": ["artery"],
+    "patterns": {"ranks": r"processes +(\d+)"},
+}
+DLB = {"DLB_HOME": "/path/to/dlb"}
+COLLOCATED = ("BTMZCollocation", "Collocation")
+
 site_configuration = {
     "systems": [
         {
@@ -28,7 +40,14 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"containercheck": {"max_nodes": 256, "memory_per_node": 96 << 30}},
+                    "extras": {
+                        "containercheck": {
+                            "max_nodes": 256,
+                            "memory_per_node": 96 << 30,
+                            # DLB of D12.5 section 2.3; BT-MZ is Spack's, as on all machines that name no other.
+                            "software": {"Alya": ALYA, **{name: {"environ": DLB} for name in COLLOCATED}},
+                        },
+                    },
                 },
             ],
         }

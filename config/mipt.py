@@ -33,6 +33,13 @@ site_configuration = {
                             "memory_per_node": 64 << 30,
                             "mpi": "mpich",
                             "host_mpich": "/usr/lib64/mpich/lib/libmpi.so.12",
+                            # Fedora's own, on the host and in an image of Fedora (section 3).
+                            "software": {
+                                "HPL": {
+                                    "executable": "xhpl_mpich",
+                                    "image": "/path/to/fedora-hpl.sif",
+                                },
+                            },
                         },
                     },
                 },

@@ -5,6 +5,16 @@ as bare. Singularity 2.5.2. What is not said there are the batch system, the par
 whether software comes from modules: fill that in.
 """
 
+#: Alya, of which each machine had its own image; the patterns read the log of the case, which is to be filled in.
+ALYA = {
+    "executable": "/path/to/alya/Alya.x",
+    "image": "/path/to/alya.sif",
+    "image_executable": "/opt/alya/Alya.x",
+    "input": "/path/to/artery",
+    "options": ["artery"],
+    "patterns": {"ranks": r"processes +(\d+)"},
+}
+
 site_configuration = {
     "systems": [
         {
@@ -27,7 +37,13 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"containercheck": {"max_nodes": 4, "memory_per_node": 128 << 30}},
+                    "extras": {
+                        "containercheck": {
+                            "max_nodes": 4,
+                            "memory_per_node": 128 << 30,
+                            "software": {"Alya": ALYA},
+                        },
+                    },
                 },
             ],
         }

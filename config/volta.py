@@ -6,6 +6,8 @@ ABI, and with it 99.4 % of the bandwidth; Intel MPI in the image knew no Aries, 
 the batch system: it names aprun, and here it is Slurm's own launcher. Fill that in.
 """
 
+IMAGE = "/path/to/hpcg-container.sif"
+
 site_configuration = {
     "systems": [
         {
@@ -39,6 +41,9 @@ site_configuration = {
                             "host_mpich": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
                             "mpich_launcher_options": ["--mpi=pmi2"],
                             "binds": ["/opt/cray", "/var/opt/cray"],
+                            # The public image (section IV.B) has both programs, and Intel MPI.
+                            "images": {"imb": IMAGE, "hpcg": IMAGE},
+                            "software": {"IMB": {"spack": "imb"}},
                         },
                     },
                 },

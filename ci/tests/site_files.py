@@ -33,13 +33,13 @@ def sites_of(path):
 
 @pytest.fixture
 def anywhere(tmp_path):
-    """Return variables of a session for which this machine has what a site's has, Singularity and Spack; no modules.
+    """Return variables of a session on a machine that has the programs of the sites, such as Spack; no modules.
 
     With these ReFrame would look for the modules here; what the job loads stays the same.
     """
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("singularity", "spack"):
+    for name in ("singularity", "spack", "xhpl_mpich"):
         (programs / name).write_text("#!/bin/sh\nexit 1\n")
         (programs / name).chmod(0o755)
     return {"PATH": f"{programs}:{os.environ['PATH']}", "RFM_RESOLVE_MODULE_CONFLICTS": "no"}

@@ -195,6 +195,8 @@ class ApplicationFacts(rfm.RegressionTest):
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
     published = variable(str, value="")
+    #: Input of this case, a key of references: ``embedded``, or ``published``, the one that the document used.
+    input = variable(str, value="embedded", loggable=True)
     #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
     #: Most changes to a container that are tried where it failed, to prove its cause.
@@ -303,9 +305,14 @@ class ApplicationFacts(rfm.RegressionTest):
         return node_commands.python_of(self.site)
 
     @property
+    def takes_published(self) -> bool:
+        """Whether this case runs the published input; override it where only some cases of a check do."""
+        return bool(self.site.input_of(type(self).__name__, self.published))
+
+    @property
     def known_work(self) -> Work | None:
         """Work of a run; None if it is not known, as with the published input."""
-        return None if self.site.input_of(type(self).__name__, self.published) else self.work
+        return None if self.takes_published else self.work
 
     @property
     def amount(self) -> float:

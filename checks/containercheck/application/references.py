@@ -1,8 +1,8 @@
 """Read references from ``<Check>.yaml``, of the site or ours, keyed by partition, variant and node count.
 
-A file may also be keyed by axes of its check, for numbers that depend on them. Its format is ReFrame's (``$ref`` and
-``$index``). A key that ends in ``_overhead`` is the expected overhead of a metric; the verdict judges it by the
-interval, so ReFrame does not get it, and does not compare it as a single number.
+A file may also be keyed by ``input`` and by axes of its check, for numbers that depend on them. Its format is
+ReFrame's (``$ref`` and ``$index``). A key that ends in ``_overhead`` is the expected overhead of a metric; the verdict
+judges it by the interval, so ReFrame does not get it, and does not compare it as a single number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from containercheck.site.sites import Site, path_of
 OVERHEAD = "_overhead"
 #: Default margin of a successor, as a part of the tolerance against the host, for metrics compared by difference.
 MARGIN = 0.2
-#: Key of every file of references; axes of the check may follow, for numbers that depend on them.
+#: Key of every file of references; ``input`` and axes of the check may follow, for numbers that depend on them.
 INDEX = "$index: [$partition, variant, num_nodes]"
 KEYED = rf"{re.escape(INDEX[:-1])}(, \w+)*\]"
 

@@ -137,6 +137,8 @@ class Software:
     :ivar executable: the bare program, a path or a name on the PATH; nothing is built or installed for it then.
     :ivar spack: environment of Spack that the bare program comes from: a name in spack-envs/, or a directory.
     :ivar easybuild: easyconfig that it comes from: a name in easyconfigs/ or of EasyBuild's own, or a path.
+    :ivar stack: what a built image has: ``same``, the tree of Spack or EasyBuild that bare runs, or ``debian``, its
+        recipe's own software. Default: the same tree where it can be packed.
     :ivar image: a ready image: a path, or a name in a registry.
     :ivar image_executable: the program in the image.
     :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI that is
@@ -155,6 +157,7 @@ class Software:
     executable: str | None = extra(str)
     spack: str | None = extra(str)
     easybuild: str | None = extra(str)
+    stack: str | None = extra(str, choices=("same", "debian"))
     image: str | None = extra(str)
     image_executable: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from reframe.core.exceptions import ReframeError
 
 from containercheck.job import architectures, container_runtimes, contract, launch, texts
-from containercheck.job.build.cache import CacheError
-from containercheck.job.build.image_build import Recipe
 from containercheck.job.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
 from containercheck.job.project import RECIPES
 from containercheck.sides.sides import Candidate
@@ -103,13 +101,12 @@ class _Image:
     def _of_recipe(self) -> Provision:
         """Return the image of the recipe, built by the runtime or converted from what another one builds."""
         candidate, runtime, site = self.candidate, self.runtime, self.site
-        try:
-            definition = Recipe(RECIPES, self.recipe)
-        except CacheError:
+        has_file, tree = (RECIPES / f"{self.recipe}.def").is_file(), self._tree()
+        if tree is None and not has_file:
             raise Misconfigured(
                 f"no image: there is no definition file images/{self.recipe}.def, which {self.wanted.check} names as "
                 "its recipe"
-            ) from None
+            )
         # A candidate that is named by its path has its image built by another runtime, where it does not build.
         is_needed = runtime.builds or not candidate.command
         # Otherwise the build step looks for the runtime, elsewhere or after the runtime's modules were loaded.
@@ -138,13 +135,27 @@ class _Image:
             own=candidate.builds,
             architecture=architecture_of(site),
             release=_release(self.wanted, site),
-            family=candidate.mpi or site.mpi_family,
+            family=candidate.mpi or (tree and self.wanted.mpi_family) or site.mpi_family,
             mirror=site.image_mirror,
             arguments=arguments,
-            spack=managers.spack_for_image(self.wanted, site) if definition.environment else None,
+            tree=tree,
+            instead=has_file and self.wanted.stack is None,
             link=self.link,
         )
         return Provision(image=self.link, build=(build,))
+
+    def _tree(self) -> dict[str, object] | None:
+        """Return the tree for the image; None for the recipe's own software.
+
+        Images of other arguments are compared with each other, and have the recipe's. So does one of a release that
+        was asked for: what was compiled on the host may need a newer C library.
+        """
+        wanted, candidate = self.wanted, self.candidate
+        if wanted.stack == "debian" or candidate.arguments is not None or candidate.mpi is not None:
+            return None
+        if wanted.release and wanted.stack is None and (RECIPES / f"{self.recipe}.def").is_file():
+            return None
+        return managers.tree_of(replace(wanted, spack=wanted.spack or wanted.default_spack), self.site)
 
     def _builder(self) -> Runtime | None:
         """Return the runtime of this machine that builds images which can be converted for this one; None for none."""

@@ -65,31 +65,29 @@ def provide_spack(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     command = _command_of("Spack", site.spack, wanted, site)
     program, view = f"{wanted.view_directory}/{wanted.executable}", f"{contract.SPACK}/{contract.SPACK_VIEW}"
+    parts = _spack_parts(site, command, directory, program)
     return Provision(
         program=f"./{view}/{program}",
-        build=(_spack_build(site, command, directory, contract.SPACK, program),),
+        build=(node_commands.in_build(site, "spack", link=contract.SPACK, **parts),),
         # Programs that it needs, and those that make its input, must come from the same environment.
         activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
     )
 
 
-def _spack_build(site: Site, command: str, directory: Path, link: str, program: str | None = None) -> str:
-    """Return the command of the build step that installs an environment of Spack.
+def _spack_parts(site: Site, command: str, directory: Path, program: str = "") -> dict[str, object]:
+    """Return the parts of an environment of Spack.
 
-    :param link: name of the link to the environment.
-    :param program: program that the environment must have.
+    :param program: program that the environment must have, by its path in the view.
     """
-    parts = {"environment": directory, "architecture": architecture_of(site), "program": program, "link": link}
-    return node_commands.in_build(site, "spack", **parts, **_spack_parts(site, command, site.target))
-
-
-def _spack_parts(site: Site, command: str, target: str | None) -> dict[str, object]:
-    """Return the parts of all environments of Spack on a partition.
-
-    :param target: processor that is compiled for.
-    """
-    site_file = path_of(site.spack_site) if site.spack_site else None
-    return {"command": command, "target": target, "directory": site.cache("spack_cache"), "site_file": site_file}
+    return {
+        "environment": directory,
+        "architecture": architecture_of(site),
+        "target": site.target,
+        "program": program,
+        "command": command,
+        "directory": site.cache("spack_cache"),
+        "site_file": path_of(site.spack_site) if site.spack_site else None,
+    }
 
 
 def provide_library(wanted: Wanted, site: Site) -> Provision:
@@ -115,7 +113,8 @@ def provide_library(wanted: Wanted, site: Site) -> Provision:
             f"installed in (site's extras, software: {wanted.check}: environ, or modules that set it), or have Spack"
         )
     link = f"{contract.SPACK}-{wanted.library}"
-    build = _spack_build(site, command, ENVIRONMENTS / wanted.library, link)
+    parts = _spack_parts(site, command, ENVIRONMENTS / wanted.library)
+    build = node_commands.in_build(site, "spack", link=link, **parts)
     return Provision(build=(build,), activate=(f'export {name}="$PWD/{link}/{contract.SPACK_VIEW}"',))
 
 
@@ -128,18 +127,20 @@ def home_of(library: str) -> str:
     return f"{library.upper()}_HOME"
 
 
-def spack_for_image(wanted: Wanted, site: Site) -> dict[str, object]:
-    """Return the parts of the environment of an image: the bare program's, or else the recipe's.
-
-    It is compiled for the partition's processor too, or for any of its architecture if it is to be portable.
+def tree_of(wanted: Wanted, site: Site) -> dict[str, object] | None:
+    """Return the parts of the tree that bare runs, for an image; None if it comes from neither Spack nor EasyBuild.
 
     :raises Unavailable: there is no Spack, or the partition's processor is not known.
-    :raises Misconfigured: there is no such environment, or no Spack where the site names one.
+    :raises Misconfigured: what the site names is not there: an environment, an easyconfig, Spack or EasyBuild.
     """
-    directory, architecture = _environment_of(wanted), architecture_of(site)
-    command = _command_of("Spack", site.spack, wanted, site)
-    parts = _spack_parts(site, command, architecture if wanted.portable else site.target)
-    return {**parts, "environment": directory} if directory else parts
+    if wanted.easybuild is not None:
+        return {"kind": "easybuild", **_easybuild_parts(wanted, wanted.easybuild, site)}
+    directory = _environment_of(wanted)
+    if directory is None:
+        return None
+    program = f"{wanted.view_directory}/{wanted.executable}"
+    parts = _spack_parts(site, _command_of("Spack", site.spack, wanted, site), directory, program)
+    return {"kind": "spack", "packed": True, **parts}
 
 
 def _environment_of(wanted: Wanted) -> Path | None:
@@ -162,29 +163,37 @@ def provide_easybuild(wanted: Wanted, site: Site) -> Provision:
     """
     if wanted.easybuild is None:
         return Provision()
-    easyconfig, robot = _easyconfig_of(wanted.easybuild)
+    _easyconfig_of(wanted.easybuild)
     if runtime().modules_system.name == "nomod":
         raise Misconfigured(
             f"no software: {wanted.check} comes from EasyBuild, and {site.partition} loads no modules: write the "
             "system's modules_system into the site file"
         )
-    command = _command_of("EasyBuild", site.easybuild, wanted, site)
     build = node_commands.in_build(
-        site,
-        "easybuild",
-        name=wanted.check,
-        easyconfig=easyconfig,
-        robot=list(map(str, robot)),
-        site_file=path_of(site.easybuild_site) if site.easybuild_site else None,
-        command=command,
-        compiled_for=compiled_for(site),
-        program=wanted.executable,
-        target=site.target,
-        architecture=architecture_of(site),
-        directory=site.cache("easybuild_cache"),
-        link=contract.EASYBUILD,
+        site, "easybuild", link=contract.EASYBUILD, **_easybuild_parts(wanted, wanted.easybuild, site)
     )
-    return Provision(program=wanted.executable, build=(build,), activate=tuple(_loading(wanted, module_of(easyconfig))))
+    activate = tuple(_loading(wanted, module_of(wanted.easybuild)))
+    return Provision(program=wanted.executable, build=(build,), activate=activate)
+
+
+def _easybuild_parts(wanted: Wanted, named: str, site: Site) -> dict[str, object]:
+    """Return the parts of the software of an easyconfig.
+
+    :param named: the easyconfig, as it is named.
+    """
+    easyconfig, robot = _easyconfig_of(named)
+    return {
+        "name": wanted.check,
+        "easyconfig": easyconfig,
+        "robot": list(map(str, robot)),
+        "site_file": path_of(site.easybuild_site) if site.easybuild_site else None,
+        "command": _command_of("EasyBuild", site.easybuild, wanted, site),
+        "compiled_for": compiled_for(site),
+        "program": wanted.executable,
+        "target": site.target,
+        "architecture": architecture_of(site),
+        "directory": site.cache("easybuild_cache"),
+    }
 
 
 def module_of(easyconfig: str) -> str:

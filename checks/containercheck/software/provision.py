@@ -43,7 +43,9 @@ class Wanted:
     :ivar image: a ready image that replaces the recipe's: a path, or a name in a registry.
     :ivar candidates: runtimes or images that are compared, if any.
     :ivar runtime: None for a check without a container, or if no runtime is there.
-    :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
+    :ivar default_spack: the check's own environment of Spack, for the image where the site has another program.
+    :ivar stack: ``same`` for an image with the tree that bare runs, ``debian`` for the recipe's own software; None for
+        the first where it can be packed.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar nodes: nodes of the job.
     :ivar each_node: whether the job can run a command on each of its nodes (job/processes.py).
@@ -77,7 +79,8 @@ class Wanted:
     image: str | None = None
     candidates: tuple[Candidate, ...] = ()
     runtime: Runtime | None = None
-    portable: bool = False
+    default_spack: str | None = None
+    stack: str | None = None
     unpacked: bool = False
     nodes: int = 1
     each_node: bool = False

@@ -1,6 +1,7 @@
-"""Environments of Spack in images: what is packed, and that it runs from another place; with programs by the compiler.
+"""Trees of Spack and EasyBuild in images: what is packed, and that it runs from another place.
 
-Spack is a command that the tests plant, which has a program and a library ready; test_spack.py has the real one.
+Spack is a command that the tests plant, which has a program and a library ready; test_spack.py has the real one. The
+modules of EasyBuild are files that the tests write.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 from conftest import REPOSITORY, entry_of, log_of, write_program
 from containercheck import software
 from containercheck.job import locks
-from containercheck.job.build import cache, image_build, spack_install
+from containercheck.job.build import cache, easybuild_install, image_build, packing, spack_install
 from containercheck.job.container_runtimes import by_name
 from containercheck.site.sites import Site
 from containercheck.software import Wanted
@@ -30,10 +31,14 @@ UNPACK = REPOSITORY / "checks" / "src" / "environment" / "unpack"
 RECIPE = """Bootstrap: scratch
 
 %arguments
-    SPACK=environment
+    TREE=
+    PROGRAM=
 
 %files
-    {{ SPACK }} /opt/environment.tar
+    {{ TREE }} /opt/tree.tar
+
+%labels
+    PROGRAM {{ PROGRAM }}
 """
 #: Finds its library by its place, and a table by the library's.
 GREET = "#include <stdio.h>\nconst char *word(void);\nint main(void) { puts(word()); return 0; }\n"
@@ -109,8 +114,8 @@ PATHS = st.lists(NAMES, min_size=4, max_size=8).map(lambda names: "/home/" + "/"
 
 @given(st.lists(PATHS, min_size=1, max_size=6, unique=True), st.data())
 def test_no_old_path_is_left_and_no_size_changes(paths, data):
-    new = spack_install.places({path: f"p{number}" for number, path in enumerate(paths)})
-    change = spack_install.replacing(new)
+    new = packing.places({path: f"p{number}" for number, path in enumerate(paths)})
+    change = packing.replacing(new)
     parts = st.one_of(st.binary(max_size=20), st.sampled_from([os.fsencode(path) for path in paths]))
     content = b"".join(data.draw(st.lists(parts, max_size=20)))
     changed = change(content)
@@ -123,12 +128,12 @@ def test_no_old_path_is_left_and_no_size_changes(paths, data):
 
 
 def test_a_path_that_is_too_short_is_one_error():
-    assert spack_install.places({"/a/tree/of/hpcg": "hpcg"}) == {"/a/tree/of/hpcg": "/opt/env///hpcg"}
+    assert packing.places({"/a/tree/of/hpcg": "hpcg"}) == {"/a/tree/of/hpcg": "/opt/env///hpcg"}
     with pytest.raises(cache.CacheError) as caught:
-        spack_install.places({"/apps/hpcg": "hpcg-abcdefg"})
+        packing.places({"/apps/hpcg": "hpcg-abcdefg"})
     assert str(caught.value) == (
         "/apps/hpcg is too short a path to be replaced by /opt/env/hpcg-abcdefg, the image's\n"
-        "set a longer one: caches in the site's extras, or install_tree in the site's Spack file"
+        "set a longer one: caches in the site's extras"
     )
 
 
@@ -166,29 +171,34 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "environment").mkdir()
     (tmp_path / "environment" / "spack.yaml").write_text("spack: {}\n")
     (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "tiny.def").write_text(RECIPE)
+    (tmp_path / "images" / "tree.def").write_text(RECIPE)
+    (tmp_path / "images" / "tiny.def").write_text("Bootstrap: scratch\n")
     cache.version_of.cache_clear()
     for name in ("MACHINE_LOCK", "TURN_LOCK"):
         monkeypatch.setattr(locks, name, tmp_path / name)
     return tmp_path
 
 
+def spack_tree(place, **parts):
+    """Return the parts of the environment."""
+    usual = {"command": str(place / "spack"), "target": HERE, "architecture": HERE, "directory": str(place / "c")}
+    usual = {**usual, "environment": str(place / "environment"), "program": "bin/greet", "packed": True}
+    return {**usual, **parts}
+
+
 def packed(place):
-    """Return the archive of the environment."""
-    environment = spack_install.SpackEnvironment(
-        place / "environment", place / "c", HERE, HERE, str(place / "spack"), packed=True
-    )
+    """Return the archive of the environment, and the facts of what it holds."""
+    environment = spack_install.SpackEnvironment(**spack_tree(place))
     environment.ensure()
-    spack_install.pack(environment, place / "environment.tar")
-    return place / "environment.tar"
+    return place / "tree.tar", environment.pack(place / "tree.tar")
 
 
-def image_of(place, name="tiny", **parts):
-    """Return the image of a recipe that has the environment."""
-    spack = {"command": str(place / "spack"), "target": HERE, "directory": place / "c", **parts}
-    places = (place / "images", place / "cache", place / "jars")
-    shop = image_build.Workshop(*places, RUNTIME, HERE, "bookworm", "openmpi", mirror="none", spack=spack)
-    return image_build.Image(shop, name)
+def image_of(place, instead=False, **parts):
+    """Return an image that has the environment."""
+    places = {"recipes": place / "images", "images": place / "cache", "jars": place / "jars"}
+    shop = {**places, "runtime": RUNTIME, "architecture": HERE, "release": "bookworm", "family": "openmpi"}
+    tree = {"kind": "spack", **spack_tree(place, **parts)}
+    return image_build.image_of("tiny", tree=tree, instead=instead, **shop, mirror="none")
 
 
 def in_root(place, *words, debian=()):
@@ -209,7 +219,7 @@ def in_root(place, *words, debian=()):
 
 def unpacked(place, *programs, **facts):
     (place / "opt").mkdir(exist_ok=True)
-    packed(place).replace(place / "opt" / "environment.tar")
+    packed(place)[0].replace(place / "opt" / "tree.tar")
     return in_root(place, "sh", str(UNPACK), *programs, **facts)
 
 
@@ -221,12 +231,14 @@ def test_a_program_runs_from_another_place(place):
         found = in_root(place, f"/opt/env/view/bin/{program}")
         assert (found.returncode, found.stdout) == (0, "hello from the table\n"), found.stderr
     # The same without what was replaced would have had the table of the tree that is gone.
-    assert not (place / "opt" / "environment.tar").exists()
+    assert not (place / "opt" / "tree.tar").exists()
 
 
 def test_what_is_packed_has_no_old_path_and_nothing_that_only_spack_and_compilers_read(place):
     (next((place / "tree").glob("word-*")) / "lib" / "libword.a").write_text("static")
-    with tarfile.open(packed(place)) as archive:
+    (next((place / "tree").glob("word-*")) / "include").mkdir()
+    archive, facts = packed(place)
+    with tarfile.open(archive) as archive:
         members = {member.name: member for member in archive.getmembers()}
         text = b"".join(archive.extractfile(member).read() for member in members.values() if member.isreg())
     assert {name for name, member in members.items() if not member.isdir()} == {
@@ -246,6 +258,16 @@ def test_what_is_packed_has_no_old_path_and_nothing_that_only_spack_and_compiler
     assert members["opt/env/greet-bbbbbbb/bin/script"].mode == 0o755
 
 
+def test_the_executable_is_known_as_it_is_installed_and_as_it_is_packed(place):
+    archive, facts = packed(place)
+    (greet,) = (place / "tree").glob("greet-*/bin/greet")
+    with tarfile.open(archive) as stream:
+        inside = stream.extractfile("opt/env/greet-bbbbbbb/bin/greet").read()
+    assert facts["executable"] == [hashlib.sha256(content).hexdigest() for content in (greet.read_bytes(), inside)]
+    # The path of its library is another one.
+    assert facts["executable"][0] != facts["executable"][1]
+
+
 def test_a_library_of_the_sites_own_is_one_error(place):
     content = json.loads((place / "lock").read_text())
     content["concrete_specs"]["aaaaaaaaaa"]["external"] = {"path": "/apps/word", "module": None}
@@ -258,6 +280,50 @@ def test_a_library_of_the_sites_own_is_one_error(place):
     )
     # Before anything is installed, which may take hours.
     assert not (place / "installed").exists()
+
+
+def test_what_cannot_be_packed_is_replaced_by_the_recipes_own_software_and_that_is_said(place, capsys):
+    content = json.loads((place / "lock").read_text())
+    content["concrete_specs"]["aaaaaaaaaa"]["external"] = {"path": "/apps/word", "module": None}
+    (place / "lock").write_text(json.dumps(content))
+    assert image_of(place, instead=True).recipe.name == "tiny"
+    said = "tiny: the image has another build than bare runs: no image can have what is outside of Spack"
+    assert said in capsys.readouterr().out
+
+
+@pytest.fixture
+def module(tmp_path):
+    """Lay out a program as EasyBuild installs it: its module loads a library's, that one MPI's, by Lua and Tcl."""
+    found = easybuild_install.Module("Tiny", tmp_path, HERE, HERE, "Tiny-1.0.eb", "tiny", command="true")
+    modules = {
+        found.path / "modules/all/Tiny/1.0.lua": 'if not isloaded("Word/2") then\n    load("Word/2")\nend\n',
+        found.tree / "modules/all/Word/2": "if { ![ is-loaded MPI/3 ] } {\n    module load MPI/3\n}\n",
+        found.tree / "modules/all/MPI/3.lua": "",
+        found.tree / "modules/all/Other/4.lua": "",
+    }
+    files = [found.path / "software/Tiny/1.0/bin/tiny", found.tree / "software/Word/2/lib/libword.so"]
+    files += [found.tree / "software/MPI/3/lib/libmpi.so.40", found.tree / "software/Other/4/bin/other"]
+    for path, text in {**modules, **{path: path.name for path in files}}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    record = {"module": "Tiny/1.0", "modulefile": "modules/all/Tiny/1.0.lua", "program": "software/Tiny/1.0/bin/tiny"}
+    found.record.write_text(json.dumps({**record, "bytes": 1}))
+    return found
+
+
+def test_of_easybuild_the_modules_that_a_program_loads_are_packed_without_mpi(module, tmp_path):
+    facts = module.pack(tmp_path / "tree.tar")
+    with tarfile.open(tmp_path / "tree.tar") as archive:
+        files = {member.name for member in archive.getmembers() if member.isreg()}
+    assert files == {"opt/env/view/bin/tiny", "opt/env/Word-2/lib/libword.so"}
+    # It has no paths of its own, and so is the same in the image.
+    assert facts["executable"] == 2 * [hashlib.sha256(b"tiny").hexdigest()]
+
+
+def test_a_module_of_the_sites_own_is_one_error(module):
+    (module.tree / "modules/all/Word/2").unlink()
+    with pytest.raises(packing.UnpackableError, match="no image can have the module Word/2, which is the site's own"):
+        module.directories()
 
 
 def need_from_outside(place, name):
@@ -273,8 +339,8 @@ def test_a_library_that_the_image_lacks_is_one_error(place):
     result = unpacked(place, "bin/gr*", debian=["libnowhere", "libnowhere20"])
     assert result.returncode == 1
     assert result.stderr == (
-        "error: the environment needs libnowhere.so.19, which the image has not, nor Debian by that name: an external "
-        "of the site's Spack file? Leave it to Spack, or name a ready image in the site's extras, images\n"
+        "error: the tree needs libnowhere.so.19, which the image has not, nor Debian by that name: an external of "
+        "the site's Spack file? Leave it to Spack, or name a ready image in the site's extras, images\n"
     )
     assert "install" not in result.stdout
 
@@ -294,13 +360,13 @@ def test_a_library_of_the_operating_system_comes_from_debian(place, library, pac
     line = f"apt-get -qy install --no-install-recommends {taken}\n"
     assert (line in result.stdout) == bool(taken), result.stdout
     # This apt installs nothing.
-    assert result.stderr.startswith(f"error: the environment needs {library}, ")
+    assert result.stderr.startswith(f"error: the tree needs {library}, ")
 
 
 def test_a_program_that_the_environment_does_not_build_is_one_error(place):
     result = unpacked(place, "bin/bt-mz.*")
     assert result.returncode == 1
-    assert result.stderr == "error: the environment does not build bin/bt-mz.*: see the specs in its spack.yaml\n"
+    assert result.stderr == "error: the tree has no bin/bt-mz.*: see the specs of its spack.yaml, or its easyconfig\n"
 
 
 def test_an_environment_for_another_processor_than_asked_for_is_an_error(place):
@@ -321,6 +387,8 @@ def key(place, **facts):
 
 def test_environment_target_and_spack_make_other_images(place):
     keys = [key(place), key(place, target="x86_64_v2")]
+    # One image for all programs of an environment.
+    assert key(place, program="bin/script") == keys[0]
     (place / "site.yaml").write_text("packages: {}\n")
     keys.append(key(place, site_file=place / "site.yaml"))
     shutil.copytree(place / "environment", place / "own")
@@ -332,9 +400,6 @@ def test_environment_target_and_spack_make_other_images(place):
     assert len(set(keys)) == 5
     (place / "version").write_text("1.0\n")
     assert key(place) == keys[0]
-    # So does that of an image below.
-    (place / "images" / "above.def").write_text("Bootstrap: localimage\n%arguments\n    BASE=tiny\n")
-    assert image_of(place, "above").key != image_of(place, "above", target="x86_64_v2").key
 
 
 def test_an_image_is_built_once_with_its_environment(place, capsys):
@@ -344,7 +409,9 @@ def test_an_image_is_built_once_with_its_environment(place, capsys):
     assert "environment: installed in " in said and "tiny: built in " in said
     (lock,) = (place / "c").glob("environment-*/spack.lock")
     lock_digest = hashlib.sha256(lock.read_bytes()).hexdigest()
-    assert made.facts()["spack"] == {"specs": ["greet@1/bbbbbbb"], "target": HERE, "lock": lock_digest}
+    tree = made.facts()["tree"]
+    assert len(tree.pop("executable")) == 2
+    assert tree == {"specs": ["greet@1/bbbbbbb"], "target": HERE, "lock": lock_digest}
     image_of(place).ensure()
     assert capsys.readouterr().out == ""
     # What was packed is not left.
@@ -354,10 +421,8 @@ def test_an_image_is_built_once_with_its_environment(place, capsys):
 def test_what_the_recipe_says_of_the_environment_is_what_is_said(place):
     made = image_of(place)
     made.log.parent.mkdir()
-    made.log.write_text(
-        "error: another\nerror: the environment needs libx.so.1, ...\nFATAL:   While performing build\n"
-    )
-    assert made.last_words() == "the environment needs libx.so.1, ..."
+    made.log.write_text("error: another\nerror: the tree needs libx.so.1, ...\nFATAL:   While performing build\n")
+    assert made.last_words() == "the tree needs libx.so.1, ..."
     made.log.write_text("FATAL:   While performing build\n")
     assert made.last_words() == "FATAL:   While performing build"
 
@@ -374,28 +439,34 @@ def site(**facts):
     ("facts", "expected"),
     [
         ({"spack": "hpcg"}, ("x86_64_v3", REPOSITORY / "spack-envs" / "hpcg")),
-        # Another one of the bare program's; for any machine of the architecture; none of it.
+        # Another one of the bare program's; the check's own, where bare is the site's; none, where it is asked for.
         ({"spack": f"{REPOSITORY}/spack-envs/hpl"}, ("x86_64_v3", REPOSITORY / "spack-envs" / "hpl")),
-        ({"spack": "hpcg", "portable": True}, ("x86_64", REPOSITORY / "spack-envs" / "hpcg")),
-        ({"modules": ("hpcg",)}, ("x86_64_v3", None)),
-        ({"spack": "hpcc", "recipe": "hpcc"}, None),
+        ({"modules": ("hpcg",), "default_spack": "hpcg"}, ("x86_64_v3", REPOSITORY / "spack-envs" / "hpcg")),
+        ({"spack": "hpcc", "recipe": "hpcc"}, ("x86_64_v3", REPOSITORY / "spack-envs" / "hpcc")),
+        ({"spack": "hpcc", "recipe": "hpcc", "stack": "debian"}, None),
+        # What was compiled here may not run on another release.
+        ({"spack": "hpcc", "recipe": "hpcc", "release": "trixie"}, None),
+        ({"spack": None, "recipe": "hpcc"}, None),
     ],
 )
-def test_an_image_has_the_environment_of_the_bare_program_or_its_recipes_own(monkeypatch, facts, expected):
+def test_an_image_has_the_tree_of_the_bare_program_or_its_recipes_own_software(monkeypatch, facts, expected):
     monkeypatch.setattr(shutil, "which", str)
     wanted = Wanted("HPCG", "xhpcg", **{"recipe": "hpcg", "runtime": by_name("Apptainer"), **facts})
     where = site(spack="/apps/spack", spack_site="/site/spack.yaml", caches="/shared")
-    spack = entry_of(software.images.provide_image(wanted, where).build[0]).get("spack")
+    image = entry_of(software.images.provide_image(wanted, where).build[0])
     if expected is None:
-        assert spack is None
+        assert "tree" not in image
         return
     target, environment = expected
     parts = {"command": "/apps/spack", "directory": "/shared/spacks", "site_file": "/site/spack.yaml", "target": target}
-    assert spack == {**parts, **({"environment": str(environment)} if environment else {})}
+    parts = {**parts, "kind": "spack", "packed": True, "architecture": "x86_64", "program": "bin/xhpcg"}
+    assert image["tree"] == {**parts, "environment": str(environment)}
+    # Debian's software will do only where there is any.
+    assert image["instead"] == (wanted.recipe == "hpcc")
 
 
 def test_without_the_sites_spack_the_check_fails_and_not_with_an_image_of_the_sites():
-    wanted = Wanted("HPCG", "xhpcg", recipe="hpcg", runtime=by_name("Apptainer"))
+    wanted = Wanted("HPCG", "xhpcg", recipe="hpcg", default_spack="hpcg", runtime=by_name("Apptainer"))
     with pytest.raises(
         software.Misconfigured, match="^no software: HPCG comes from Spack, and no-such-spack is not on"
     ):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import made
 import pytest
 from containercheck.command import explain

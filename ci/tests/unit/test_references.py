@@ -68,11 +68,13 @@ def check_of(name):
 
 
 def metrics_of(check, where):
-    """Return the names of the metrics of a case; of IOzone those of its reports, of IMB those of all sizes."""
+    """Return the metrics of a case by name; of IOzone those of its reports, of IMB those of all sizes."""
     if check.__name__ == "IOzone":
-        return {iozone.report(title).name for title in iozone.MODES[where["access"]][1]}
-    of_sizes = (imb.latency, imb.bandwidth, imb.allreduce) if check.__name__ == "IMB" else ()
-    return {metric.name for metric in check.metrics} | {of(size).name for of in of_sizes for size in imb.ALL_SIZES}
+        metrics = [iozone.report(title) for title in iozone.MODES[where["access"]][1]]
+    else:
+        of_sizes = (imb.latency, imb.bandwidth, imb.allreduce) if check.__name__ == "IMB" else ()
+        metrics = [*check.metrics, *(of(size) for of in of_sizes for size in imb.ALL_SIZES)]
+    return {metric.name: metric for metric in metrics}
 
 
 def entries(tree, depth):
@@ -80,6 +82,15 @@ def entries(tree, depth):
     if depth == 0:
         return [((), tree)]
     return [((key, *more), found) for key, below in tree.items() for more, found in entries(below, depth - 1)]
+
+
+def unjudgeable(name, width, metric, usual):
+    """Return why an expected overhead judges nothing: a range without an end, or one that no night resolves."""
+    if math.isinf(width):
+        return [f"{name} has one end only"]
+    tolerance = usual if metric.tolerance is None else metric.tolerance
+    is_narrow = metric.compare != "difference" and width < tolerance
+    return [f"{name} has a range of {width:g} %, less than the tolerance"] if is_narrow else []
 
 
 def mistakes(path):
@@ -95,8 +106,9 @@ def mistakes(path):
             found.append(f"no partition {partition}")
         for name, value in where.items():
             # These axes have more values on the system of the reference than on this one.
-            numbers = {"num_nodes": (1, 2, 4, 8, 16, 32), "ranks": (1, 2, 4, 7, 14)}
-            values = (*numbers.get(name, ()), *(() if name == "num_nodes" else check.raw_params[name].values))
+            others = {"num_nodes": (1, 2, 4, 8, 16, 32, 64, 128, 256), "ranks": (1, 2, 4, 7, 14)}
+            others["input"] = ("embedded", "published")
+            values = (*others.get(name, ()), *(() if name in ("num_nodes", "input") else check.raw_params[name].values))
             if value not in values:
                 found.append(f"{name} is never {value!r}")
         case = types.new_class(path.stem, (RegressionTestPlugin,))()
@@ -105,9 +117,12 @@ def mistakes(path):
         if read != {name: tuple(values) for name, values in entry.items()}:
             found.append(f"{keys}: ReFrame reads {read}")
         for name, (value, low, high, _) in read.items():
-            reference_bounds(value, low, high)
-            if name.removesuffix("_overhead") not in metrics_of(check, where):
+            lowest, highest = reference_bounds(value, low, high)
+            metric = metrics_of(check, where).get(name.removesuffix("_overhead"))
+            if metric is None:
                 found.append(f"no metric {name}")
+            elif name.endswith("_overhead"):
+                found += unjudgeable(name, highest - lowest, metric, check.tolerance)
     return found
 
 
@@ -123,15 +138,15 @@ PUBLISHED = {
     "aris": {"GROMACS", "GROMACSHybrid"},
     "cc-in2p3": {"DB12", "RAMP"},
     "chpce": {"HPCC", "IOzone", "StartUp"},
-    "cte-power": set(),
+    "cte-power": {"Alya"},
     "ec2": {"IMB"},
     "excess": set(),
     "kay": set(),
-    "lenox": {"BTMZ", "HPCG"},
+    "lenox": {"Alya", "BTMZ", "HPCG"},
     "marconi": set(),
-    "marenostrum4": set(),
+    "marenostrum4": {"Alya"},
     "mipt": {"HPL"},
-    "thunderx": set(),
+    "thunderx": {"Alya"},
     "volta": {"HPCG", "IMB"},
 }
 #: Systems that no document has.
@@ -154,6 +169,8 @@ def test_every_machine_of_the_documents_has_its_published_numbers():
         (" 64000:", " 65536:", "size is never 65536"),
         (" generic:", " general:", "variant is never 'general'"),
         (" HPL: [211.4", " Linpack: [211.4", "no metric Linpack"),
+        ("[31.0, -1.0, 1.0", "[31.0, null, 1.0", "HPL_overhead has one end only"),
+        ("[31.0, -1.0, 1.0", "[1.0, -0.5, 0.5", "HPL_overhead has a range of 1 %, less than the tolerance"),
     ],
 )
 def test_a_number_of_nothing_that_there_is_is_a_mistake(tmp_path, old, new, mistake):
@@ -161,6 +178,12 @@ def test_a_number_of_nothing_that_there_is_is_a_mistake(tmp_path, old, new, mist
     assert old in text
     (tmp_path / "HPL.yaml").write_text(text.replace(old, new))
     assert mistake in mistakes(tmp_path / "HPL.yaml")
+
+
+def test_the_published_overhead_of_an_input_is_not_that_of_the_default_one():
+    tree = yaml.safe_load((CHECKS / "references" / "GROMACS.yaml").read_text())["GROMACS"]
+    assert of_case(tree, "published", "aris:gpu", 16) == {"rate_overhead": [75.0, -0.05, 0.05, "%"]}
+    assert of_case(tree, "embedded", "aris:gpu", 16) == {}
 
 
 def test_the_sites_own_take_the_place_of_ours(tmp_path):
@@ -228,12 +251,12 @@ class Case(RegressionTestPlugin):
     """What ReFrame asks a check for to find its references."""
 
     variant = "generic"
-    num_nodes = 2
-    current_partition = types.SimpleNamespace(fullname="cluster:compute")
 
 
-def of_case(references_by_key):
+def of_case(references_by_key, run_input="embedded", partition="cluster:compute", nodes=2):
     case = Case()
+    case.input, case.num_nodes = run_input, nodes
+    case.current_partition = types.SimpleNamespace(fullname=partition)
     case.reference = RegressionTestDict(references_by_key)
     return references.case_references(case)
 

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from containercheck.job import contract, locks, texts
-from containercheck.job.build import cache, file_trees
+from containercheck.job.build import cache, file_trees, packing
 from containercheck.job.build.cache import CacheError
+from containercheck.job.build.packing import UnpackableError
 
 #: Line of EasyBuild's dry run: whether the module is installed, the easyconfig, and the module.
 _PLANNED = re.compile(r"^ \* \[([ xFR])\] (\S.*) \(module: (\S+)\)$")
+#: Line of a module, in Lua or Tcl, that loads another one.
+_LOADS = re.compile(r"""^\s*(?:module load|depends-on|load\(|depends_on\()\s*["']?([^\s"')]+)""", re.MULTILINE)
 #: Line of EasyBuild that reports an error.
 _ERROR = re.compile(r"^(?:== .*?)?ERROR:? *(\S.*)")
 #: Line of EasyBuild that names the file with the output of a failed command.
@@ -28,7 +31,7 @@ _OUTPUT = re.compile(r"^ *output \(.*\) +-> +(/.*)$", re.MULTILINE)
 _TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined reference", r"\berror\b"))
 
 
-class Module(cache.Entry):
+class Module(packing.Tree):
     """The software that an easyconfig installs, and its module.
 
     :param directory: directory of the cache.
@@ -68,8 +71,8 @@ class Module(cache.Entry):
         version = re.sub(r" on host \S+$", "", cache.version_of("EasyBuild", command, name))
         # A name without a directory is that of an easyconfig of EasyBuild's own.
         contents = [_content_of(path) for path in (easyconfig if os.sep in easyconfig else None, site_file)]
-        key = cache.key_of(easyconfig, contents, compiled_for, version)
-        super().__init__(name, directory, f"{name}-{target}-{key}", architecture)
+        self.key = f"{target}-{cache.key_of(easyconfig, contents, compiled_for, version)}"
+        super().__init__(name, directory, f"{name}-{self.key}", architecture)
         self._processor = target
 
     @property
@@ -165,6 +168,40 @@ class Module(cache.Entry):
             "program": str(programs[0].relative_to(self.path)),
             "bytes": file_trees.size_of(self.path),
         }
+
+    def program_path(self) -> str:
+        """Return the path of the program below the directory of the module's software.
+
+        :raises CacheError: the record has been removed.
+        """
+        record = self.read_record()
+        return str(Path(record["program"]).relative_to(Path("software", record["module"])))
+
+    def directories(self) -> Dict[str, str]:
+        """Return the software of the module and of those that it loads, without MPI and the system's own.
+
+        :raises UnpackableError: it loads a module of the site's own.
+        :raises CacheError: the record has been removed.
+        """
+        record = self.read_record()
+        own = self.path / "software" / record["module"]
+        names, todo, seen = {str(own): packing.VIEW}, [self.path / record["modulefile"]], {record["module"]}
+        while todo:
+            text = todo.pop().read_text(errors="replace")
+            for module in (match[1] for match in _LOADS.finditer(text) if match[1] not in seen):
+                seen.add(module)
+                paths = [self.tree / contract.EASYBUILD_MODULES / name for name in (f"{module}.lua", module)]
+                found = [path for path in paths if path.is_file()]
+                if not found:
+                    raise UnpackableError(
+                        f"no image can have the module {module}, which is the site's own and {record['module']} loads\n"
+                        "leave it to EasyBuild, or name a ready image in the site's extras, images"
+                    )
+                todo += found[:1]
+                software = self.tree / "software" / module
+                if software.is_dir() and not any(software.glob("lib*/libmpi*.so*")):
+                    names[str(software)] = module.replace("/", "-")
+        return names
 
     def facts(self) -> Dict[str, Any]:
         """Return the installed module, and the SHA-256 of the easyconfig that EasyBuild keeps beside the software.

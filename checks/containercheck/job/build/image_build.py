@@ -10,8 +10,7 @@ Arguments of recipes (``{{ NAME }}``):
     MPI              family of MPI
     SIMD             instruction set with which GROMACS runs on every machine of the architecture
     JARS             directory of pinned jars; the argument's default is their list
-    SPACK            archive of an environment of Spack (see spack_install), which is installed for the target and
-                     counts in the key; the argument's default is the directory of the environment
+    TREE, PROGRAM    archive of the tree that bare runs (see packing), and the path of its program there
 
 A check may give others, such as ``KERNELS=AVX_512``. A label ``MPI`` says that a recipe is for one
 family only, a label ``RELEASE`` that it is for one release only. Recipes that use pip find this machine's settings of
@@ -27,13 +26,18 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job import architectures, mpi
-from containercheck.job.build import cache, downloads, image_files, machine, spack_install
+from containercheck.job.build import cache, downloads, easybuild_install, image_files, machine, packing, spack_install
 from containercheck.job.build.cache import CacheError, UnsupportedError
+from containercheck.job.build.packing import UnpackableError
 
 #: Directory in an image with pip's settings: one that every distribution has, because a bind needs an existing one.
 PIP_DIRECTORY = "/mnt"
-#: Beginning of the errors of this project's scripts about an environment of Spack.
-_ERROR = "error: the environment "
+#: Recipe that packs a tree: for any check whose bare program comes from Spack or EasyBuild.
+OF_TREES = "tree"
+#: Kinds of trees, by the name of the program that installs them.
+TREES = {"spack": spack_install.SpackEnvironment, "easybuild": easybuild_install.Module}
+#: Beginning of the errors of this project's scripts about a tree.
+_ERROR = "error: the tree "
 #: Warning of debootstrap that it does not check signatures.
 _UNSIGNED = "Cannot check Release signature"
 #: Advice for a site, in messages.
@@ -60,10 +64,6 @@ class Recipe:
         match = re.search(rf"^\s*{argument}=(\S+)", self.text, re.MULTILINE)
         return match[1] if match else None
 
-    def _file(self, argument: str) -> Optional[Path]:
-        default = self._default(argument)
-        return self._recipes.parent / default if default else None
-
     @property
     def base(self) -> Optional[str]:
         """Return the name of the recipe that this one builds upon, the default of ``BASE``; None for none."""
@@ -72,12 +72,8 @@ class Recipe:
     @property
     def jars(self) -> Optional[Path]:
         """Return the path of the list of jars, the default of ``JARS``; None for none."""
-        return self._file("JARS")
-
-    @property
-    def environment(self) -> Optional[Path]:
-        """Return the directory of the environment of Spack, the default of ``SPACK``; None for none."""
-        return self._file("SPACK")
+        default = self._default("JARS")
+        return self._recipes.parent / default if default else None
 
     @property
     def is_bootstrapped(self) -> bool:
@@ -145,9 +141,8 @@ class Workshop(NamedTuple):
     ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
     apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` the family of their MPI,
     ``mirror`` the mirror of Debian's packages, None for that of this machine's apt; ``builder`` is the version of the
-    runtime whose images are kept apart from those of other versions, empty where all share them; ``spack`` are the
-    arguments of :class:`spack_install.SpackEnvironment` for recipes that install an environment; ``arguments`` are for
-    recipes that use them.
+    runtime whose images are kept apart from those of other versions, empty where all share them; ``tree`` is what bare
+    runs, for the recipe :data:`OF_TREES`, which packs it; ``arguments`` are for recipes that use them.
     """
 
     recipes: Path
@@ -159,7 +154,7 @@ class Workshop(NamedTuple):
     family: str
     mirror: Optional[str] = None
     builder: str = ""
-    spack: Optional[Dict[str, Any]] = None
+    tree: Optional[packing.Tree] = None
     arguments: Sequence[str] = ()
 
 
@@ -170,31 +165,24 @@ class Image(image_files.ImageEntry):
         """Determine the path in the cache.
 
         :raises CacheError: a file of the recipe is missing.
-        :raises UnsupportedError: the recipe installs an environment of Spack, and there is no Spack.
         """
-        self.workshop, self.recipe = workshop, Recipe(workshop.recipes, name)
-        self.base = Image(workshop, self.recipe.base) if self.recipe.base else None
-        #: Environment of Spack that the recipe installs; None for a recipe that installs none.
-        self.environment = self._environment(self.recipe.environment) if self.recipe.environment else None
+        self.workshop, self.tree = workshop, workshop.tree
+        self.recipe = Recipe(workshop.recipes, OF_TREES if self.tree else name)
+        self.base = Image(workshop._replace(tree=None), self.recipe.base) if self.recipe.base else None
         simd = f"SIMD={architectures.portable_kernels(workshop.architecture)}"
         #: Arguments of the recipe; :meth:`prepare` adds those that have to be built first.
         self.arguments = self.recipe.taken([f"MPI={workshop.family}", simd, *workshop.arguments])
         self.key: str = cache.key_of(
             (workshop.architecture, workshop.release, image_files.COMPRESSION),
             (self.arguments, self.recipe.text, self.recipe.content()),
-            self.environment.key if self.environment else "",
+            self.tree.key if self.tree else "",
             self.base.key if self.base else "",
         )
         words = (name, workshop.release, workshop.architecture, self.key, workshop.builder)
         super().__init__(name, workshop.images, f"{'-'.join(filter(None, words))}.sif", workshop.architecture)
 
-    def _environment(self, directory: Path) -> spack_install.SpackEnvironment:
-        """Return the environment that the recipe names, or the one that replaces it: the bare program's."""
-        parts = {"environment": directory, "architecture": self.workshop.architecture, **(self.workshop.spack or {})}
-        return spack_install.SpackEnvironment(**parts, packed=True)
-
     def prepare(self) -> None:
-        """Provide the image that the recipe builds upon, or a mirror, and its jars or its environment.
+        """Provide the image that the recipe builds upon, or a mirror, and its jars or its tree.
 
         :raises CacheError: one of them cannot be provided.
         :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
@@ -212,8 +200,8 @@ class Image(image_files.ImageEntry):
         if self.recipe.jars:
             jars = downloads.Jars(self.recipe.jars.parent.name, self.recipe.jars, shop.jars)
             self.arguments.append(f"JARS={jars.ensure()}")
-        if self.environment:
-            self.environment.ensure()
+        if self.tree:
+            self.tree.ensure()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Run the runtime's build command.
@@ -222,27 +210,27 @@ class Image(image_files.ImageEntry):
         """
         built, runtime = work / "image.sif", self.workshop.runtime
         options, arguments = ["--fakeroot", *image_files.compression_options(runtime)], list(self.arguments)
-        if self.environment:
-            archive = work / "environment.tar"
-            spack_install.pack(self.environment, archive)
-            arguments.append(f"SPACK={archive}")
+        installed = {}
+        if self.tree:
+            archive = work / "tree.tar"
+            installed = {"tree": self.tree.pack(archive)}
+            arguments += [f"TREE={archive}", f"PROGRAM={self.tree.program_path()}"]
         for argument in arguments:
             options += ["--build-arg", argument]
         if f"{PIP_DIRECTORY}/pip.conf" in self.recipe.text:
             options += ["--bind", f"{machine.copy_pip_settings(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
         # Paths in %files of a recipe are relative to the repository.
         self.run(
-            [[runtime, "build", *options, str(built), str(self.workshop.recipes / f"{self.name}.def")]],
+            [[runtime, "build", *options, str(built), str(self.workshop.recipes / f"{self.recipe.name}.def")]],
             cwd=self.workshop.recipes.parent,
             env={**os.environ, **image_files.build_environment(runtime, work)},
         )
         if any(_UNSIGNED in line for line in self.lines()):
             raise CacheError(self.failed("its packages' signatures were not checked"))
-        installed = {"spack": self.environment.facts()} if self.environment else {}
         return built, {**self.content_of(built), **image_files.content_of_image(runtime, built), **installed}
 
     def last_words(self) -> str:
-        """Return the recipe's own error about its environment, if there is one; else the last error."""
+        """Return the recipe's own error about its tree, if there is one; else the last error."""
         errors = (line[len("error: ") :] for line in self.lines() if line.startswith(_ERROR))
         return next(errors, None) or super().last_words()
 
@@ -252,23 +240,39 @@ class Image(image_files.ImageEntry):
         :raises CacheError: the image has been removed.
         """
         shop, record = self.workshop, self.read_record()
-        installed = {"spack": record["spack"]} if self.environment else {}
+        installed = {"tree": record["tree"]} if self.tree else {}
         arguments = {"arguments": list(shop.arguments)} if shop.arguments else {}
         recipe = {"recipe": self.name, "release": shop.release, "mpi": shop.family}
         return {**super().facts(), **recipe, **arguments, **installed}
 
 
-def image_of(name: str, own: bool = False, **workshop: Any) -> Image:
-    """Return the image of a recipe.
+def image_of(
+    name: str, own: bool = False, tree: Optional[Dict[str, Any]] = None, instead: bool = False, **workshop: Any
+) -> Image:
+    """Return the image of a recipe, or of the tree that bare runs.
 
     :param own: whether no image will do that another version of the runtime built.
+    :param tree: parts of the tree, with its kind of :data:`TREES`; None for the recipe's own software.
+    :param instead: whether the recipe's own software will do where the tree cannot be packed.
     :param workshop: fields of a :class:`Workshop`.
-    :raises CacheError: see :class:`Image`.
+    :raises CacheError: see :class:`Image`, or the tree cannot be installed.
     """
     directories = {field: Path(workshop[field]).resolve() for field in ("recipes", "images", "jars")}
     shop = Workshop(**{**workshop, **directories})
     version = image_files.version_of(shop.runtime) if own else ""
-    return Image(shop._replace(builder=re.sub(r"[^\w.]+", "-", version)), name)
+    shop = shop._replace(builder=re.sub(r"[^\w.]+", "-", version))
+    if tree is None:
+        return Image(shop, name)
+    parts = dict(tree)
+    image = Image(shop._replace(tree=TREES[parts.pop("kind")](**parts)), name)
+    if instead and image.tree and not image.is_intact():
+        try:
+            image.tree.ensure()
+            image.tree.directories()
+        except UnpackableError as error:
+            print(f"{name}: the image has another build than bare runs: {error}", flush=True)
+            return Image(shop, name)
+    return image
 
 
 main = functools.partial(cache.provide, image_of)

@@ -1,4 +1,4 @@
-"""Installs an environment of Spack into a cache, and packs it for an image.
+"""Installs an environment of Spack into a cache, and says what of it an image needs.
 
 Beside its ``spack.yaml`` lie the two files that this includes: ``site.yaml``, the site's (its compilers and its MPI as
 externals, its mirrors, build caches and upstreams), and ``partition.yaml``, which is written here: the target that
@@ -8,28 +8,21 @@ everything is compiled for, and the tree that all environments of the cache are 
 The key is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
 counts at the time of concretisation.
 
-The environment lies in a home directory or another directory of the nodes, where a container has the host's files. In
-an image its packages lie below :data:`PLACE`. Their programs and libraries contain the old paths, so each path is
-replaced by one of the same length, padded with slashes: repeated slashes count as one. The packed files are those of
-the bare run, if that is compiled for the same target. MPI is not packed, whether Spack built it or not: the image has
-its own, and a container may use the host's.
-
 Standard library only, Python 3.6 or newer.
 """
 
 import functools
-import io
 import json
 import os
 import re
 import subprocess
-import tarfile
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from containercheck.job import contract
-from containercheck.job.build import cache, file_trees
+from containercheck.job.build import cache, file_trees, packing
 from containercheck.job.build.cache import CacheError, UnsupportedError
+from containercheck.job.build.packing import VIEW, UnpackableError
 
 #: Names of the environment's own file, of its lock file, and of the files that it includes.
 NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
@@ -50,17 +43,11 @@ _TELLING = (
     "does not exist",
     "Timed out waiting for a",
 )
-#: Directory of an image with the packages, and the name of the environment's view in it.
-PLACE, VIEW = "/opt/env", "view"
-#: Directories of Spack's own data, in each prefix and in a view.
-_SPACK_DATA = (".spack", ".spack-view")
-#: Endings of files that only compilers read; most of WRF's tree are such files.
-_FOR_COMPILERS = (".a", ".mod", ".o")
 #: Types of dependencies that a program needs at run time.
 _RUN_TIME = {"link", "run"}
 
 
-class SpackEnvironment(cache.Entry):
+class SpackEnvironment(packing.Tree):
     """An installed environment, with its lock file.
 
     :param environment: directory with the environment's file and its own packages, if any; the entry has its name.
@@ -68,7 +55,7 @@ class SpackEnvironment(cache.Entry):
     :param target: processor that is compiled for, one of archspec's names.
     :param command: command of Spack.
     :param site_file: the site's file, if it has one.
-    :param program: program that the view must have, by its path there; None for no particular one.
+    :param program: program that the view must have, by its path there; empty for no particular one.
     :param packed: whether the environment is for an image, which has no libraries of the site's own.
     """
 
@@ -83,7 +70,7 @@ class SpackEnvironment(cache.Entry):
         target: str,
         command: str = "spack",
         site_file: Optional[cache.AnyPath] = None,
-        program: Optional[str] = None,
+        program: str = "",
         packed: bool = False,
     ) -> None:
         """Determine the path in the cache.
@@ -92,7 +79,7 @@ class SpackEnvironment(cache.Entry):
         :raises UnsupportedError: there is no Spack.
         """
         self._source, self._site = Path(environment).resolve(), site_file
-        self.processor, self._command, self._program, self._packed = target, command, program, packed
+        self.processor, self._command, self.program, self._packed = target, command, program, packed
         super().__init__(self._source.name, directory, self._source.name, architecture)
         self.move(self.path.parent)
 
@@ -132,9 +119,9 @@ class SpackEnvironment(cache.Entry):
 
         :raises UnsupportedError: its view does not have the program.
         """
-        if self._program and not (self.path / contract.SPACK_VIEW / self._program).is_file():
+        if self.program and not (self.path / contract.SPACK_VIEW / self.program).is_file():
             raise UnsupportedError(
-                f"no software: the environment {self.name} does not build {self._program}: see the specs in "
+                f"no software: the environment {self.name} does not build {self.program}: see the specs in "
                 f"{self._source / NAME}"
             )
         return self.path
@@ -225,14 +212,34 @@ class SpackEnvironment(cache.Entry):
     def refuse_outside(self) -> None:
         """Refuse an environment that needs libraries of the site's own.
 
-        :raises CacheError: it needs such libraries.
+        :raises UnpackableError: it needs such libraries.
         """
         libraries = ", ".join(f"{name} ({path})" for name, path in outside(self.locked()).items())
         if libraries:
-            raise CacheError(
+            raise UnpackableError(
                 f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
                 "leave it to Spack, or name a ready image in the site's extras, images"
             )
+
+    def program_path(self) -> str:
+        """Return the path of the program in the view."""
+        return self.program
+
+    def directories(self) -> Dict[str, str]:
+        """Return the packages that are needed at run time, by prefix, and the view.
+
+        :raises UnpackableError: libraries of the site's own are needed.
+        :raises CacheError: Spack fails, or a package is not installed.
+        """
+        # It may have been installed for the bare program.
+        self.refuse_outside()
+        content, prefixes = self.locked(), self.prefixes()
+        names = {}
+        for digest in needed(content):
+            if digest not in prefixes:
+                raise CacheError(self.failed(f"{digest}, which its lock has, is not installed"))
+            names[prefixes[digest]] = f"{content['concrete_specs'][digest]['name']}-{digest[:7]}"
+        return {**names, str(self.path / contract.SPACK_VIEW): VIEW}
 
     def _spack(self, *words: str) -> List[str]:
         return [self._command, "--color=never", "--env-dir", str(self.path), *words]
@@ -303,85 +310,6 @@ def _environment() -> Dict[str, str]:
     # The output is searched for English messages. For a package that needs a licence file, Spack opens an editor, and
     # waits until it is closed.
     return {**os.environ, "LC_ALL": "C", "VISUAL": "true"}
-
-
-def places(names: Dict[str, str]) -> Dict[str, str]:
-    """Return the path in the image, of the same length, for each directory.
-
-    :param names: names in :data:`PLACE`, by directory.
-    :raises CacheError: a directory's path is shorter than the path in the image.
-    """
-    image_paths = {}
-    for path, name in names.items():
-        slashes = len(os.fsencode(path)) - len(PLACE) - len(name)
-        if slashes < 1:
-            raise CacheError(
-                f"{path} is too short a path to be replaced by {PLACE}/{name}, the image's\n"
-                "set a longer one: caches in the site's extras, or install_tree in the site's Spack file"
-            )
-        image_paths[path] = PLACE + "/" * slashes + name
-    return image_paths
-
-
-def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
-    """Return a function that replaces paths in the content of a file.
-
-    :param new: new path by old path, of the same length.
-    """
-    replacements = {os.fsencode(old): os.fsencode(path) for old, path in new.items()}
-    # Longer paths first: a path may be the beginning of another one.
-    pattern = re.compile(b"|".join(map(re.escape, sorted(replacements, key=len, reverse=True))))
-    return lambda content: pattern.sub(lambda match: replacements[match.group()], content)
-
-
-def pack(environment: SpackEnvironment, archive: Path) -> None:
-    """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
-
-    :raises CacheError: Spack fails, or a path is too short.
-    :raises OSError: a file cannot be read, or the archive cannot be written.
-    """
-    # It may have been installed for the bare program.
-    environment.refuse_outside()
-    content, prefixes = environment.locked(), environment.prefixes()
-    names = {}
-    for digest in needed(content):
-        if digest not in prefixes:
-            raise CacheError(environment.failed(f"{digest}, which its lock has, is not installed"))
-        names[prefixes[digest]] = f"{content['concrete_specs'][digest]['name']}-{digest[:7]}"
-    # The view's path is a link, whose target programs may contain too.
-    view = environment.path / contract.SPACK_VIEW
-    new = places({**names, str(view): VIEW, str(view.resolve()): VIEW})
-    with tarfile.open(str(archive), "w", format=tarfile.GNU_FORMAT) as stream:
-        for path, name in sorted({**names, str(view.resolve()): VIEW}.items()):
-            _add(stream, path, f"{PLACE[1:]}/{name}", replacing(new))
-
-
-def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[bytes], bytes]) -> None:
-    """Add a directory to the archive under another name, with changed files and links, as root's."""
-    for path in (directory, *_below(directory)):
-        entry = archive.gettarinfo(path, name + path[len(directory) :])
-        entry.uid = entry.gid = 0
-        entry.uname = entry.gname = "root"
-        if entry.issym():
-            entry.linkname = os.fsdecode(change(os.fsencode(entry.linkname)))
-        if entry.isreg():
-            archive.addfile(entry, io.BytesIO(change(Path(path).read_bytes())))
-        else:
-            archive.addfile(entry)
-
-
-def _below(directory: str) -> Iterator[str]:
-    """Yield the paths below a directory, without Spack's own data and files for compilers."""
-
-    def refuse(error: OSError) -> None:
-        raise error
-
-    for parent, directories, names in os.walk(directory, onerror=refuse):
-        if parent == directory:
-            for listing in (directories, names):
-                listing[:] = [name for name in listing if name not in _SPACK_DATA]
-        yield from (os.path.join(parent, name) for name in sorted(directories))
-        yield from (os.path.join(parent, name) for name in sorted(names) if not name.endswith(_FOR_COMPILERS))
 
 
 main = functools.partial(cache.provide, SpackEnvironment)
