@@ -10,7 +10,7 @@ import math
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, ImageRelease, Metric, RanksPerNode, Work, node_counts
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 100
@@ -22,7 +22,6 @@ ORDER, ORDER_OVER_NODES = 1400, 700
 #: What a metric depends on whose ranks exchange messages.
 MESSAGES = ("messages", "network")
 FLAT = 64  # CHPCE's largest flat grid
-FRACTION = 0.7  # CHPCE's part of the memory
 #: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, and has no first calls.
 TRANSPOSED = 2000
 
@@ -98,15 +97,10 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
         self_check("MPIFFT_error", r"^MPIFFT_maxErr=(\S+)", at_most=1e-12),
     ]
 
-    @run_after("init")
-    def name_input(self):
-        """Name the matrix of CHPCE, which fills 70 % of the memory, for its references."""
-        if self.memory_fraction == FRACTION:
-            self.input = "published"
-
     @run_before("run")
     def write_input(self):
         """Lay the ranks out in a flat grid, as CHPCE does, unless more ranks would leave some without a block."""
+        self.input = "published" if self.memory_fraction == 0.7 else self.input
         order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid
         sizes = {"order": order, "block": BLOCK, "transposed": max(TRANSPOSED, order // 2)}

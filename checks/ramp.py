@@ -15,7 +15,7 @@ import shlex
 
 import reframe as rfm
 from containercheck import RUN_BEGAN, Answer, ImagePlacement, Metric, Step, Work, seconds_of
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_before, variable
 from tensorflow_cnn import TensorFlow
 
 #: Wall-clock time less that of the computation.
@@ -79,15 +79,10 @@ class RAMP(TensorFlow, ImagePlacement):
         Answer("intersection_over_union", r"^intersection over union (\S+)", atol=0.1),
     ]
 
-    @run_after("init")
-    def name_input(self):
-        """Name the images of D12.6 for its references."""
-        if (self.images, self.pixels, self.depth) == PUBLISHED:
-            self.input = "published"
-
     @run_before("run")
     def make_images(self):
         """Make the images once, for all rounds."""
+        self.input = "published" if (self.images, self.pixels, self.depth) == PUBLISHED else self.input
         size = f"--images {self.images or round(self.amount)} --size {self.pixels}"
         self.input_commands = [f"{self.executable} galaxies.py {size} galaxies.npz"]
         self.postrun_cmds += ["rm -f galaxies.npz"]
