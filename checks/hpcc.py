@@ -59,7 +59,6 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
     debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"
     output_files = [OUTPUT]
-    min_ranks = 1
     run_limit = 300
     seconds = 90
     #: Part of the nodes' memory that HPL's matrix takes; 0 for a matrix that grows with the cores.
