@@ -10,7 +10,6 @@ The variables are those of the image's environment as its own runtime sets it, f
 Standard library only, Python 3.6 or newer.
 """
 
-import functools
 import hashlib
 import io
 import json
@@ -348,6 +347,3 @@ def main_load() -> None:
     except (CacheError, OSError, KeyError) as error:
         Path(contract.UNPREPARED).touch()
         sys.exit(f"error: {texts.sanitized(str(error))}")
-
-
-main = functools.partial(cache.provide, image_of)

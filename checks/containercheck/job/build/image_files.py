@@ -9,7 +9,6 @@ Standard library only, Python 3.6 or newer.
 """
 
 import contextlib
-import functools
 import platform
 import re
 import subprocess
@@ -131,9 +130,6 @@ class Ready(ImageEntry):
     def facts(self) -> Dict[str, Any]:
         """Return path, digest and size of the image; the size is None for a directory."""
         return {"bytes": None, **file_trees.facts_of(self.path, self._digest)}
-
-
-main_ready = functools.partial(cache.provide, Ready)
 
 
 def version_of(runtime: str) -> str:
@@ -421,6 +417,3 @@ def image_of_registry(
     """
     row = container_runtimes.by_command(runtime)
     return Kept(reference, directory, row) if row.storage else Pulled(reference, directory, runtime, architecture)
-
-
-main_pull = functools.partial(cache.provide, image_of_registry)
