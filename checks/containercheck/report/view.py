@@ -79,8 +79,9 @@ def line_of(case: Case) -> Line:
     if not row.is_comparison:
         return Line(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
     several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
+    agree = several if len(selections.verdicts(case)) == 1 else ""
     rounds = f"{row.rounds} round{'s'[: row.rounds > 1]}"
-    rest = selections.describe(row) if row.verdict == OPEN else several if several.startswith("all ") else ""
+    rest = selections.describe(row) if row.verdict == OPEN else agree
     if state == FAILED and several:
         rest = several
     return Line(state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [rounds, rest])))
