@@ -189,7 +189,7 @@ def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], break
         plots[-1].minorticks_off()
     # The last place is always named.
     shown = list(reversed(order[:: -math.ceil(len(order) / MOST_TICKS)]))
-    letters = max(5, LETTERS // len(shown))
+    letters = max(5, LETTERS // len(shown) - 1)
     labels = [textwrap.fill(plain(short(place)), letters, max_lines=4, placeholder="…") for place in shown]
     plots[-1].set_xticks([at[place] for place in shown], labels=labels)
     plots[-1].set_xlabel(plain(axis))
