@@ -105,6 +105,9 @@ def test_good_nodes_are_fine_even_if_their_containers_are_slow(capsys):
 def test_what_could_not_be_judged_is_not_fine(capsys):
     assert concluded(capsys)[0] == 2
     assert concluded(capsys, *map(case, range(8)), problems=["stopped by SIGTERM"])[0] == 2
+    aborted = case(7, bare=None, result="abort", fail_reason="aborted due to KeyboardInterrupt")
+    status, lines = concluded(capsys, *map(case, range(7)), aborted, problems=["stopped by SIGTERM"])
+    assert (status, lines[0]) == (2, "run: stopped by SIGTERM")
     status, lines = concluded(capsys, *map(case, range(5)))
     assert status == 2
     assert lines[0] == "run: compute has 5 nodes: to name one takes 6"
