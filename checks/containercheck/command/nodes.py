@@ -55,10 +55,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the bad nodes, and return the exit status."""
     ran = selections.ran(cases)
-    broken = [(case, failed) for case in ran if (failed := selections.failure(case)) and not case.rows]
-    lines = [
-        f"{_node(case)}: {case.application} failed: {failed.fail_reason.splitlines()[0]}" for case, failed in broken
-    ]
+    # A verdict on containers says nothing about nodes, nor does the end of the session.
+    broken = [case for case in ran if case.result == "fail" and not case.rows]
+    lines = [f"{_node(case)}: {case.application} failed: {case.fail_reason.splitlines()[0]}" for case in broken]
     lines += described(peers.outliers(readings(ran)))
     for line in [*lines, *problems]:
         say(line)
@@ -66,7 +65,7 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     few = [name for name, nodes in names.items() if len(nodes) < peers.FEWEST]
     for name in few:
         say(f"{name} has {count(len(names[name]), 'node')}: to name one takes {peers.FEWEST}")
-    if not lines:
+    if not (lines or problems or few):
         say(f"no node is worse than its peers, of {count(sum(map(len, names.values())), 'node')}")
     return BROKEN if lines else NOT_JUDGED if problems or few or not ran else FINE
 
