@@ -207,7 +207,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "compare": Command(
         "Compares two sessions, hosts, months, partitions or sides: overheads, bare values, recorded differences.",
-        ("--json", "--database"),
+        ("--database",),
         (
             ("old.json new.json", "the reports of two sessions or hosts"),
             ("here.jsonl there.db", "two sites, by exported lines and a results database"),
