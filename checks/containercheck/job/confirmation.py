@@ -34,12 +34,12 @@ from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
 from containercheck.job.explain.explanation import Endings, Explaining, Tried
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.outputs.experiments import Remedy, disagreement
+from containercheck.job.outputs.experiments import PART, Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, WRONG, Problem, read_run
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
-from containercheck.job.stats.pairs import FAIL, PASS
+from containercheck.job.stats.pairs import FAIL, PASS, Pairs
 from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
 
 #: Least seconds of a confirmation, and how much longer than the rounds it may take within what they were allowed.
@@ -247,7 +247,7 @@ class Confirmation:
         if not name or not self._facts.remedies or self._runner.at_once:
             return
         sides = self._compared([name])
-        found = self._halved(name, lambda groups: self._help_in_rounds(name, metrics, sides, groups))
+        found = self._halved(name, lambda groups: self._help_in_rounds(name, metrics, groups))
         remedy = self._add_remedy(found, name, metrics) if found else None
         if remedy:
             places = [Place(name, metric) for metric in metrics]
@@ -290,9 +290,12 @@ class Confirmation:
         if self._rounds.seconds:
             most = max(LEAST_HALVING, LONGER_HALVING * self._rounds.seconds)
             self._budget = self.seconds + min(most, self._facts.deadline - self._runner.seconds)
-        label, tried = self._facts.side(name).label, [each.cause.change for each in self.tried]
+        label, in_vain = (
+            self._facts.side(name).label,
+            [each.cause.change for each in self.tried if self._is_in_vain(each)],
+        )
         kinds = self._explaining.differences(name, os.environ, ends)
-        kinds = [[cause for cause in kind if cause.change not in tried] for kind in kinds]
+        kinds = [[cause for cause in kind if cause.change not in in_vain] for kind in kinds]
         kinds = [kind for kind in kinds if kind]
         count = sum(map(len, kinds))
         try:
@@ -307,6 +310,14 @@ class Confirmation:
             self._remarks.append(f"{label}: {what} were taken back in vain")
         return None
 
+    def _is_in_vain(self, tried: Tried) -> bool:
+        """Return whether a remedy did not help: a run of it ended badly, or it takes no half of an overhead away."""
+        name = tried.remedy.name
+        fresh = self._fresh.experiments if self._fresh else None
+        helps = [trial.helps.verdict for trial in fresh.trials.get(name, {}).values()] if fresh else []
+        failed = name in fresh.failed if fresh else False
+        return failed or PASS in helps or not all(self._ended_well.get(name, ()))
+
     def _group(self, name: str, group: Sequence[Cause], metrics: Dict[str, float]) -> Remedy:
         """Return a remedy that takes several differences back."""
         change = halving.together(group).change
@@ -317,25 +328,44 @@ class Confirmation:
         print(f"{remedy.name} is {name} with {len(group)} differences taken back", flush=True)
         return remedy
 
-    def _help_in_rounds(
-        self, name: str, metrics: Dict[str, float], sides: Sequence[str], groups: Sequence[Sequence[Cause]]
-    ) -> List[bool]:
-        """Return which groups of differences take at least half of each overhead away, in each of two rounds."""
-        run = sum(self._runner.took.get(side, 0.0) for side in sides) + len(groups) * self._runner.took.get(name, 0.0)
-        if self.seconds + ROUNDS_OF_STEP * run * (1 + SPARE) > self._budget:
+    def _help_in_rounds(self, name: str, metrics: Mapping[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
+        """Return which groups of differences take at least half of each overhead away, in each of two rounds.
+
+        These are rounds of the container and the remedies that have helped so far, without bare.
+        """
+        # All run once; mostly one of them helps, and runs in the other rounds.
+        runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
+        if self.seconds + runs * self._runner.took.get(name, 0.0) * (1 + SPARE) > self._budget:
             raise HalvingEnded
-        remedies = [self._group(name, group, metrics) for group in groups]
-        evaluation = Evaluation(self._facts.of_sides(sides), Path(), remedies, [Place(name, each) for each in metrics])
+        helping = [self._group(name, group, {}).name for group in groups]
+        remedies = list(helping)
         for _ in range(ROUNDS_OF_STEP):
             self._number += 1
-            self._round(evaluation, sides)
-        trials = evaluation.experiments.trials
-        return [
-            remedy.name not in evaluation.experiments.failed
-            and bool(trials.get(remedy.name))
-            and all(trial.helps.above_tolerance == ROUNDS_OF_STEP for trial in trials[remedy.name].values())
-            for remedy in remedies
-        ]
+            names = [name, *helping]
+            self._runner.coin.shuffle(names)
+            values = {each: self._metrics_of_run(each) for each in names}
+            helping = [each for each in helping if self._takes_half(metrics, values[each], values[name])]
+        return [each in helping for each in remedies]
+
+    def _metrics_of_run(self, name: str) -> Mapping[str, float]:
+        """Run a side or a remedy; return its metrics, none where it fails."""
+        run = self._runner.run(self._number, name, self._limit(name))
+        result = read_run(run, self._facts, Path(), self._repeats.get(name, name))
+        return result.values.metrics if result.values and not result.problems else {}
+
+    def _takes_half(
+        self, metrics: Mapping[str, float], mended: Mapping[str, float], container: Mapping[str, float]
+    ) -> bool:
+        """Return whether a remedy takes half of each overhead away, by one run of it and one of the container."""
+        if not all(name in values for name in metrics for values in (mended, container)):
+            return False
+        declared = [metric for metric in self._facts.metrics if metric.name in metrics]
+        for metric in declared:
+            pairs = Pairs(metric.better, metric.compare, -math.inf, PART * metrics[metric.name], 1)
+            pairs.add(mended[metric.name], container[metric.name])
+            if not pairs.above_tolerance:
+                return False
+        return True
 
     def _help_at_once(
         self, name: str, ends_well: Callable[[str], bool], groups: Sequence[Sequence[Cause]]

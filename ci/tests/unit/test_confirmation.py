@@ -170,8 +170,8 @@ def test_the_second_phase_takes_no_more_than_its_budget_and_one_round(
         Path("baseline.observed.json").write_text(json.dumps(SEES))
         Path("subject.observed.json").write_text(json.dumps(DIFFERS))
         monkeypatch.setattr(confirmation.observation, "record", lambda name, ranks, patience: None)
-        job = slow({**with_remedies(1.0, 1.0), "subject": 1.2}, remedies=MOST, deadline=deadline)
-        job.seconds, job.takes = seconds, {"remedy1": slowness, "remedy2": slowness}
+        job = slow({**with_remedies(*[1.0] * 9), "subject": 1.2}, remedies=MOST, deadline=deadline)
+        job.seconds, job.takes = seconds, {f"remedy{number}": slowness for number in range(1, 10)}
         job.play(monkeypatch, *words, confirms=True)
         took = job.confirmation.seconds
         first = job.now - took
