@@ -20,17 +20,19 @@ That takes twice as long as the rounds at most.
 import argparse
 import collections
 import contextlib
+import itertools
 import math
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from containercheck.job import contract, observation, processes, start_ranks
+from containercheck.job import contract, observation, processes, start_ranks, texts
 from containercheck.job.build import file_trees
 from containercheck.job.explain import halving
-from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
+from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX, Cause, Change
 from containercheck.job.explain.explanation import Endings, Explaining, Tried
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
@@ -54,6 +56,9 @@ LEAST_LIMIT, SLOWEST = 5.0, 3.0
 PATIENCE = 300.0
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
+#: Words before a program that print when it begins, and name of a container that has them.
+TIMED = "timed"
+BEGINNING = """sh -c 'read -r now _ </proc/uptime; echo "containercheck: begins at $now" >&2; exec "$@"' sh"""
 #: Kinds of problems of runs that ended badly.
 BADLY = (HANG, RANKS, STATUS, WRONG, DIFFER)
 #: Halving: least seconds of it, and how much longer than the rounds it may take; rounds of a step; and how much larger
@@ -98,7 +103,10 @@ class Confirmation:
         self._proving: Optional[Evaluation] = None
         # Groups of differences that are halved: remedies that the record does not have.
         self._groups: List[Remedy] = []
+        self._numbers = itertools.count(1)
         self._remarks: List[str] = []
+        # Of a slow container, seconds of a run that pass before its program begins.
+        self._before: Dict[str, float] = {}
         self._first: Dict[Place, Tuple[int, int]] = {}
         self.tried: List[Tried] = []
         self._began = self._budget = self._longest = self._took = 0.0
@@ -132,6 +140,7 @@ class Confirmation:
             if failed and not problems and not self._evaluation.emulated:
                 self._first = {place: self._counts(place) for place in failed}
                 self._confirm(failed)
+                self._time_beginning()
                 self._halve_slowness()
         finally:
             self._took = self.seconds
@@ -205,7 +214,7 @@ class Confirmation:
             for each in self.tried
             if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
         ]
-        return self._explaining.explain_slowness(self._evaluation, standing, kept)
+        return self._explaining.explain_slowness(self._evaluation, standing, kept, self._before)
 
     def _counts(self, place: Place) -> Tuple[int, int]:
         pairs = self._evaluation.pairs[place]
@@ -238,6 +247,24 @@ class Confirmation:
             self._number += 1
             self._round(self._fresh, sides)
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
+
+    def _time_beginning(self) -> None:
+        """Run a container that is slow once more, with words before its program that print the time."""
+        name = next((place.side for place, said in self.confirmed.items() if said.result == CONFIRMED), "")
+        if not name or not self._facts.remedies or self._runner.at_once or not self._has_time(name):
+            return
+        self._number += 1
+        timed = Remedy(TIMED, name, {})
+        self._groups.append(timed)
+        Launch(name).with_remedy(timed.name, Change(PREFIX, BEGINNING))
+        began = time.monotonic()
+        run = self._runner.run(self._number, timed.name, self._limit(timed.name))
+        printed = re.search(
+            r"^containercheck: begins at ([\d.]+)$", texts.tail(Path(run["output"], contract.ERR)), re.M
+        )
+        # The clock of the runs is that of /proc/uptime, without the time that a machine was suspended.
+        if printed:
+            self._before[name] = float(printed[1]) - began
 
     # Halving.
 
@@ -440,7 +467,7 @@ class Confirmation:
         return remedy
 
     def _new_name(self) -> str:
-        return f"remedy{len(self.tried) + len(self._groups) + 1}"
+        return f"remedy{next(self._numbers)}"
 
     def _limit(self, name: str) -> float:
         """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
