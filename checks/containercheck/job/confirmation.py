@@ -278,10 +278,12 @@ class Confirmation:
         remedy = self._add_remedy(found, name, metrics) if found else None
         if remedy:
             places = [Place(name, metric) for metric in metrics]
-            self._proving = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places)
+            self._proving, why = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places), self._why
             while self._goes_on(self._proving):
                 self._number += 1
                 self._round(self._proving, sides)
+            # That of the rounds that confirm stands.
+            self._why = why
 
     def _unexplained(self) -> Dict[str, Dict[str, float]]:
         """Return the overheads of confirmed failures that no remedy helps and that two rounds can decide, by side."""
@@ -317,10 +319,8 @@ class Confirmation:
         if self._rounds.seconds:
             most = max(LEAST_HALVING, LONGER_HALVING * self._rounds.seconds)
             self._budget = self.seconds + min(most, self._facts.deadline - self._runner.seconds)
-        label, in_vain = (
-            self._facts.side(name).label,
-            [each.cause.change for each in self.tried if self._is_in_vain(each)],
-        )
+        label = self._facts.side(name).label
+        in_vain = [each.cause.change for each in self.tried if self._is_in_vain(each)]
         kinds = self._explaining.differences(name, os.environ, ends)
         kinds = [[cause for cause in kind if cause.change not in in_vain] for kind in kinds]
         kinds = [kind for kind in kinds if kind]
@@ -345,15 +345,15 @@ class Confirmation:
         failed = name in fresh.failed if fresh else False
         return failed or PASS in helps or not all(self._ended_well.get(name, ()))
 
-    def _group(self, name: str, group: Sequence[Cause], metrics: Dict[str, float]) -> Remedy:
-        """Return a remedy that takes several differences back."""
+    def _group(self, name: str, group: Sequence[Cause]) -> str:
+        """Make a remedy that takes several differences back; return its name."""
         change = halving.together(group).change
         assert change
-        remedy = Remedy(self._new_name(), name, metrics)
+        remedy = Remedy(self._new_name(), name, {})
         Launch(name).with_remedy(remedy.name, change)
         self._groups.append(remedy)
         print(f"{remedy.name} is {name} with {len(group)} differences taken back", flush=True)
-        return remedy
+        return remedy.name
 
     def _help_in_rounds(self, name: str, metrics: Mapping[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
         """Return which groups of differences take at least half of each overhead away, in each of two rounds.
@@ -364,7 +364,7 @@ class Confirmation:
         runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
         if self.seconds + runs * self._runner.took.get(name, 0.0) * (1 + SPARE) > self._budget:
             raise HalvingEnded
-        helping = [self._group(name, group, {}).name for group in groups]
+        helping = [self._group(name, group) for group in groups]
         remedies = list(helping)
         for _ in range(ROUNDS_OF_STEP):
             self._number += 1
@@ -384,10 +384,9 @@ class Confirmation:
         self, metrics: Mapping[str, float], mended: Mapping[str, float], container: Mapping[str, float]
     ) -> bool:
         """Return whether a remedy takes half of each overhead away, by one run of it and one of the container."""
-        if not all(name in values for name in metrics for values in (mended, container)):
-            return False
-        declared = [metric for metric in self._facts.metrics if metric.name in metrics]
-        for metric in declared:
+        for metric in (metric for metric in self._facts.metrics if metric.name in metrics):
+            if metric.name not in mended or metric.name not in container:
+                return False
             pairs = Pairs(metric.better, metric.compare, -math.inf, PART * metrics[metric.name], 1)
             pairs.add(mended[metric.name], container[metric.name])
             if not pairs.above_tolerance:
@@ -403,7 +402,7 @@ class Confirmation:
             if not self._has_time(name):
                 raise HalvingEnded
             self._number += 1
-            helped.append(not any(helped) and ends_well(self._group(name, group, {}).name))
+            helped.append(not any(helped) and ends_well(self._group(name, group)))
         return helped
 
     def _goes_on(self, fresh: Evaluation) -> bool:
