@@ -63,7 +63,7 @@ BEGINNING = """sh -c 'read -r now _ </proc/uptime; echo "containercheck: begins 
 BADLY = (HANG, RANKS, STATUS, WRONG, DIFFER)
 #: Halving: least seconds of it, and how much longer than the rounds it may take; rounds of a step; and how much larger
 #: than the spread of rounds an overhead has to be, for that many rounds to tell whether half of it is gone.
-LEAST_HALVING, LONGER_HALVING, ROUNDS_OF_STEP, LARGE = 60.0, 2.0, 2, 4.0
+LEAST_HALVING, LONGER_HALVING, ROUNDS_OF_STEP, LARGE = 120.0, 2.0, 2, 4.0
 
 
 class HalvingEnded(Exception):

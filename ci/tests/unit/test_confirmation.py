@@ -176,7 +176,7 @@ def test_the_second_phase_takes_no_more_than_its_budget_and_one_round(
         took = job.confirmation.seconds
         first = job.now - took
         # And then differences are halved.
-        budget = min(max(20.0, 3 * first) + max(60.0, 2 * first), max(0.0, deadline - first))
+        budget = min(max(20.0, 3 * first) + max(confirmation.LEAST_HALVING, 2 * first), max(0.0, deadline - first))
         assert took <= budget + 2 * seconds + 2 + 1e-3
 
 
