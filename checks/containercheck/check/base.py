@@ -232,7 +232,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @property
     def compared_metrics(self) -> list[declare.Metric]:
         """Metrics that are compared: in a duet those that suit it. Hooks of the application may still change them."""
-        return [metric for metric in self.metrics if metric.duet or not self.is_duet]
+        return rounds.duet_metrics(self.metrics) if self.is_duet else list(self.metrics)
 
     def ranks_on_node(self, site: Site) -> int | None:
         """Return the ranks on a node, ``ranks_per_node``; override it where they follow from the partition's cores."""

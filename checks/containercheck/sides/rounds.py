@@ -91,6 +91,11 @@ def is_duet(wanted: bool | None, gains: bool, metrics: Sequence[Metric], obstacl
     return gains and not obstacle and all(metric.duet for metric in metrics) and on_hypervisor()
 
 
+def duet_metrics(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics that are compared in a duet, with the spread that they have there."""
+    return [replace(metric, spread=metric.duet_spread or metric.spread) for metric in metrics if metric.duet]
+
+
 def duet_note(metrics: Sequence[Metric]) -> str:
     """Return the remark on a duet, with the metrics that are not compared in it."""
     left_out = [metric.name for metric in metrics if not metric.duet]

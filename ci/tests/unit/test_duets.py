@@ -44,6 +44,12 @@ def test_each_side_has_half_of_the_cores_and_of_the_memory():
     assert layout.bound_by("mpirun") == ["--bind-to none"]
 
 
+def test_metrics_of_a_duet_have_the_spread_that_was_measured_there():
+    less = replace(RATE, spread=6.0, duet_spread=3.0)
+    compared = rounds.duet_metrics([less, replace(TIME, spread=6.0), START])
+    assert [(metric.name, metric.spread) for metric in compared] == [("rate", 3.0), ("time", 6.0)]
+
+
 def test_metrics_that_cannot_be_compared_so_are_named():
     assert rounds.duet_note([RATE, START]).endswith("halves swapped; not compared so: start (-S duet=no)")
     assert rounds.duet_note([RATE]).endswith("halves swapped")
