@@ -418,7 +418,8 @@ class Confirmation:
         failed = fresh.experiments.failed
         names = [*sides, *(name for name in fresh.experiments.names if name not in failed)]
         self._runner.coin.shuffle(names)
-        for runs in self._runner.turns(self._number, names, self._limit):
+        in_turn = any(each.remedy.metrics for each in self.tried)
+        for runs in self._runner.turns(self._number, names, self._limit, in_turn):
             for run in runs:
                 fresh.add(run)
         self._longest = max(self._longest, time.monotonic() - began)
@@ -428,9 +429,6 @@ class Confirmation:
 
     def _most_remedies(self, sides: Sequence[str]) -> int:
         """Return how many remedies the time is enough for, in as many rounds as the first phase had."""
-        if self._runner.at_once:
-            # A side has half of the node, and a remedy would need a half of its own.
-            return 0
         run = max((self._runner.took.get(name, 0.0) for name in sides), default=0.0)
         # Rounds of an earlier job took none of this one's time.
         rounds = max(FEWEST, min(self._number, min((first for first, _ in self._first.values()), default=FEWEST)))
@@ -483,8 +481,6 @@ class Confirmation:
 
     def _ended_in_container(self) -> str:
         """Return the only container all of whose runs ended or hung, where those of its measure did not; else empty."""
-        if self._runner.at_once:
-            return ""
         bad = self._bad_runs()
         failed = {side for side, _ in bad}
         for side in self._facts.sides:

@@ -9,7 +9,7 @@ import pytest
 from conftest import BARE
 from conftest import GENERIC as UNCONTAINED
 from containercheck import Answer, Metric
-from containercheck.job import confirmation
+from containercheck.job import confirmation, runner
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import MOST
 from containercheck.job.processes import Terminated
@@ -127,6 +127,22 @@ def test_the_cause_whose_remedy_takes_all_away_is_proven(play):
     assert row(record) == ("fail", "confirmed")
     # Remedies are no rounds of the container, and no rows.
     assert {side for round_ in record.verdict["measured"] for side in round_} == {"baseline", "subject"}
+
+
+def test_after_a_duet_failed_remedies_are_tried_with_the_sides_in_turn(play, monkeypatch):
+    job = slow(with_remedies(1.0, 1.2), duet={"cores": 1, "stagedir": "/stage"})
+
+    def run_both(both, collect, ranks):
+        return [{**job.run_once("", half.output, 10, collect, ranks), "processors": "0"} for half in both]
+
+    monkeypatch.setattr(runner, "halves", lambda *_: ({0}, {1}))
+    monkeypatch.setattr(runner, "make_directories", lambda _: None)
+    monkeypatch.setattr(runner, "run_both", run_both)
+    record = play(job)
+    assert causes(record)["OPENBLAS_CORETYPE"].startswith("proven, ")
+    assert row(record) == ("fail", "confirmed")
+    at_once = {run["round"] for run in record.runs if "processors" in run}
+    assert at_once == {1, 2} and record.runs[-1]["round"] > 2
 
 
 def test_a_remedy_that_does_nothing_is_refuted_and_one_that_does_a_part_helps(play):
