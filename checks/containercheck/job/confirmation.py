@@ -251,7 +251,7 @@ class Confirmation:
     def _time_beginning(self) -> None:
         """Run a container that is slow once more, with words before its program that print the time."""
         name = next((place.side for place, said in self.confirmed.items() if said.result == CONFIRMED), "")
-        if not name or not self._facts.remedies or self._runner.at_once or not self._has_time(name):
+        if not name or not self._facts.remedies or not self._has_time(name):
             return
         self._number += 1
         timed = Remedy(TIMED, name, {})
@@ -271,7 +271,7 @@ class Confirmation:
     def _halve_slowness(self) -> None:
         """Halve the differences of the first container that is slow, and that no remedy helps."""
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
-        if not name or not self._facts.remedies or self._runner.at_once:
+        if not name or not self._facts.remedies:
             return
         sides = self._compared([name])
         found = self._halved(name, lambda groups: self._help_in_rounds(name, metrics, groups))
@@ -418,7 +418,7 @@ class Confirmation:
         failed = fresh.experiments.failed
         names = [*sides, *(name for name in fresh.experiments.names if name not in failed)]
         self._runner.coin.shuffle(names)
-        in_turn = any(each.remedy.metrics for each in self.tried)
+        in_turn = bool(fresh.experiments.names)
         for runs in self._runner.turns(self._number, names, self._limit, in_turn):
             for run in runs:
                 fresh.add(run)
