@@ -1,6 +1,7 @@
 """Make the tables of the documents from the code.
 
-    .venv/bin/python ci/docs/tables.py             write the applications into README.md, and the schema of results
+    .venv/bin/python ci/docs/tables.py             write the applications into README.md, and the schema of results,
+                                                   and print which of both changed
     .venv/bin/python ci/docs/tables.py --check     exit with status 1 if README.md or the schema has another content
 
 The reference page gets its tables when the site is built.
@@ -9,6 +10,7 @@ The reference page gets its tables when the site is built.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import os
@@ -26,6 +28,8 @@ SCHEMA = REPOSITORY / "ci" / "docs" / "result.schema.json"
 sys.path.insert(0, str(CHECKS))
 #: Lines around the table of applications in README.md.
 BEGIN, END = "<!-- applications: ci/docs/tables.py writes this table -->\n", "<!-- end -->"
+#: Checks that measure the container runtime, and are not counted as applications.
+PROBES = {"Collocation", "ImageFiles", "ImageTransfer", "Isolation", "NewerProcessor", "StartUp"}
 #: Facts of an application file that name a source of its program, and the words for it, the first that applies.
 SOURCES = {
     "site_provides_input": "the site (licensed)",
@@ -58,6 +62,7 @@ def plain(text: str) -> str:
 # Applications
 
 
+@functools.cache
 def cases() -> dict[type, list[Any]]:
     """Return all cases on two nodes, by their check; this needs ReFrame's configuration in this process."""
     os.environ.pop("RFM_CONFIG_FILES", None)
@@ -95,10 +100,17 @@ def applications() -> str:
     return table(head, rows)
 
 
-def readme(text: str, applications_table: str) -> str:
-    """Return README.md with this table."""
+def count() -> int:
+    """Return the number of applications: a file such as ``gromacs_threads.py`` belongs to the one of ``gromacs.py``."""
+    files = {Path(inspect.getfile(check)).stem for check in cases() if check.__name__ not in PROBES}
+    return sum(not any(file.startswith(f"{other}_") for other in files) for file in files)
+
+
+def readme(text: str, applications_table: str, number: int) -> str:
+    """Return README.md with this table, and this number of applications in both places that have it."""
     before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n{applications_table}\n{END}{rest.partition(END)[2]}"
+    text = f"{before}{BEGIN}\n{applications_table}\n{END}{rest.partition(END)[2]}"
+    return re.sub(r"\d+(?= HPC applications|, bare and contained)", str(number), text)
 
 
 # Reference
@@ -260,10 +272,11 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    present = README.read_text()
-    wanted = readme(present, applications())
+    wanted = {README: readme(README.read_text(), applications(), count()), SCHEMA: schema()}
+    changed = [path for path, text in wanted.items() if path.read_text() != text]
+    names = " and ".join(str(path.relative_to(REPOSITORY)) for path in changed)
     if "--check" in sys.argv:
-        is_same = present == wanted and SCHEMA.read_text() == schema()
-        sys.exit(0 if is_same else "README.md or result.schema.json has another content: run ci/docs/tables.py")
-    README.write_text(wanted)
-    SCHEMA.write_text(schema())
+        sys.exit(f"{names} would change: run .venv/bin/python ci/docs/tables.py" if changed else 0)
+    for path in changed:
+        path.write_text(wanted[path])
+    print(f"changed: {names}" if changed else "nothing changed")

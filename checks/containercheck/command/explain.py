@@ -13,7 +13,7 @@ from containercheck.command.report import last_report
 from containercheck.history.nights import Night, nights
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Change
-from containercheck.report.view import CaseView
+from containercheck.report.view import CaseView, columns_of, line_of
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
 from containercheck.results.database import DatabaseError, Stored, read
@@ -94,12 +94,18 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
     """
     lines = []
     for case in _chosen(cases, wanted, what):
-        run = selections.failure(case) or case
-        lines += [f"{names([case])}: {run.fail_reason.splitlines()[0]}"]
-        if run.where_time_went:
-            lines.append(_INDENT + run.where_time_went)
-        causes = [line for cause in run.causes for line in _cause(cause)]
-        lines += [_INDENT + line for line in causes] or [f"{_INDENT}nothing that is known to cost time differs"]
+        if case.result == "skip":
+            lines.append(f"not run: {names([case])}: {case.skip_reason}")
+            continue
+        line, run = line_of(case), selections.failure(case)
+        lines.append(f"{line.state:5} {columns_of(line)}")
+        if run is None:
+            lines.append(f"{_INDENT}nothing failed, and so no cause was looked for")
+            continue
+        lines.append(_INDENT + run.fail_reason.splitlines()[0])
+        lines += [_INDENT + run.where_time_went] if run.where_time_went else []
+        causes = [text for cause in run.causes for text in _cause(cause)]
+        lines += [_INDENT + text for text in causes] or [f"{_INDENT}nothing that is known to cost time differs"]
     return lines
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, WRONG_USAGE, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table
-from containercheck.report.view import CaseView, ending, files_line
+from containercheck.report.view import CaseView, ending, files_line, time_spent
 from containercheck.results import selections
 from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
@@ -68,7 +69,7 @@ def session(
     :param command: command whose options these are.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
-    settings = asked(argv, command)
+    settings, began = asked(argv, command), time.time()
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"], WRONG_USAGE)
     try:
@@ -106,7 +107,8 @@ def session(
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
         files = files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
+        spent = time_spent(current.cases, began)
+        print("\n".join(filter(None, [spent, reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, whatever becomes of the database.
         where = reframe_process.configuration(settings.arguments, place).database

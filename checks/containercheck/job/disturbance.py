@@ -127,7 +127,7 @@ def taken_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]
     """
     taken = {HYPERVISOR: float(after.steal - before.steal)}
     for pid, ticks in _ticks_between(before, after, ours).items():
-        who = after.usage[pid].user or "your own " + _title(pid, after)
+        who = after.usage[pid].user or f"another {_title(pid, after)} of your user"
         taken[who] = taken.get(who, 0.0) + ticks
     return taken
 

@@ -272,8 +272,9 @@ def _open(cases: Sequence[Case], judged: int) -> str:
     )
     text += _kinds(cases) if open_count > 1 else ""
     pronoun = "it" if open_count == 1 else "them"
-    forecast = selections.plan([need.case for need in selections.needs(cases) if need.metrics])
-    if forecast.cases:
+    closing = [need.case for need in selections.needs(cases) if need.metrics]
+    forecast = selections.plan(closing)
+    if forecast.cases and all(map(selections.is_foreseeable, closing)):
         minutes = max(1, math.ceil(forecast.takes / 60))
         closed = pronoun if forecast.metrics == open_count else f"{forecast.metrics} of {pronoun}"
         goes_on = f"{typed('run')} --minutes {minutes} --resume"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from containercheck.job import inventory
 from containercheck.job.stats.forecasts import FASTER, SLOWER
+from containercheck.job.verdict.comparison import in_words
 from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key
@@ -24,6 +26,8 @@ from containercheck.session.progress import View
 FAILED, SLOW, FAST, STILL_OPEN, PASSED, RAN = "FAIL", "slow?", "fast?", "open", "pass", "ran"
 #: Lines of a failure's reason that are shown.
 REASON = 8
+#: Part of a session's time that waits and builds have to take for a line about them.
+NOTABLE = 0.2
 _INDENT = "  "
 #: Words of the counts, by state.
 _COUNTED = {
@@ -89,6 +93,14 @@ def line_of(case: Case) -> Line:
     )
 
 
+def columns_of(line: Line, name: int = 0) -> str:
+    """Return the columns of a line after its state.
+
+    :param name: width of the column of names.
+    """
+    return f"{line.name:{name}}  {line.metric:{_METRIC}} {line.value:{_VALUE}}  {line.rest}".rstrip()
+
+
 def state_of(case: Case) -> str:
     """Return how a case came out."""
     if case.result != "pass" or selections.failure(case):
@@ -145,6 +157,20 @@ def failure(case: Case) -> list[str]:
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
     return [*printed, *(f"{_INDENT}{line}" for line in table.reproducers([case]))]
+
+
+def time_spent(cases: Sequence[Case], began: float) -> str:
+    """Return the line on waits and builds of a session on this machine; empty if they took a small part of its time.
+
+    :param began: seconds of the epoch at which the session began.
+    """
+    runs = [run for case in cases for run in (case, *case.earlier) if run.when >= began and run.scheduler == "local"]
+    parts = {"waiting for other sessions": sum(run.waited for run in runs), "building": selections.built(runs)}
+    seconds = time.time() - began
+    if sum(parts.values()) < NOTABLE * seconds:
+        return ""
+    listed = ", ".join(f"{in_words(part)} {words}" for words, part in parts.items() if part >= NOTABLE * seconds / 2)
+    return f"{in_words(seconds)} in all: {listed}. --minutes plans the rounds only; waits and builds come on top"
 
 
 def files_line(report: str, log: str) -> str:
@@ -209,8 +235,7 @@ class CaseView(View):
         self._shown.clear()
 
     def _rendered(self, line: Line) -> str:
-        rest = f"{line.name:{self._name}}  {line.metric:{_METRIC}} {line.value:{_VALUE}}  {line.rest}".rstrip()
-        text = Text.assemble((f"{line.state:5}", _STYLES[line.state]), " ", rest)
+        text = Text.assemble((f"{line.state:5}", _STYLES[line.state]), " ", columns_of(line, self._name))
         with self._console.capture() as captured:
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
         return captured.get()

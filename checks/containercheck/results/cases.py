@@ -28,6 +28,7 @@ _STORED = {
     "phase": "fail_phase",
     "seconds": "application_seconds",
     "building": "time_compile",
+    "waited": "waited_seconds",
     "when": "job_completion_time_unix",
     "performance": "perfvalues",
     "commands": "prerun_cmds",
@@ -104,6 +105,7 @@ class Case:
     :ivar expected: time that the job is expected to take; keys: see ``interface.ApplicationFacts.expected``.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
     :ivar job_seconds: how long its job had its nodes; an upper limit where the job left no record.
+    :ivar waited: seconds of these in which it waited for other sessions on its machine.
     :ivar scheduler: of its partition, by ReFrame's name.
     :ivar building: seconds that its build step took.
     :ivar provenance: builds, images and machines, as the job recorded them. Empty where the job left no record.
@@ -142,6 +144,7 @@ class Case:
     seconds: float | None = None
     expected: Mapping[str, Any] = field(default_factory=dict)
     job_seconds: float = 0.0
+    waited: float = 0.0
     scheduler: str = ""
     building: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.application.declare import Metric
 from containercheck.job import contract
+from containercheck.job.stats.forecasts import DEFAULT
 from containercheck.job.stats.pairs import Pairs, Prior
 from containercheck.job.verdict import builds
 from containercheck.sides.sides import Side
@@ -41,8 +42,8 @@ _NONE = "none"
 
 #: What was compared: for each kind in ``_SAME``, values by name.
 Compared = Mapping[str, Mapping[str, str]]
-#: Source of a spread that neither earlier nights nor the other variant give.
-OF_CHECK, DEFAULT = "the check", "default"
+#: Source of a spread that the check states.
+OF_CHECK = "the check"
 #: Assumed spread of a ratio that was never measured, in percent. Most programs spread less on a shared virtual machine:
 #: small slowdowns are then left to the rank test, and a factor of two is still found in two or three rounds.
 UNKNOWN_SPREAD = 20.0

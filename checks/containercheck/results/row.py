@@ -31,6 +31,7 @@ class Record:
     :ivar judged: whether its rounds came to their end, whatever became of their confirmation.
     :ivar ended: the signal that ended it early, such as ``SIGTERM``; None where there was none.
     :ivar took: seconds of the job, including what came before the rounds.
+    :ivar waited: seconds of these in which it waited for other sessions on its machine.
     :ivar verdict: see job/rounds.py; empty where the job was killed before it had one.
     """
 
@@ -39,6 +40,7 @@ class Record:
     judged: bool = False
     ended: str | None = None
     took: float = 0.0
+    waited: float = 0.0
     verdict: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from containercheck.job.stats.boundaries import HORIZON
-from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER
+from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import names
 from containercheck.results.row import FAIL, OPEN, PASS, Row
@@ -193,6 +193,11 @@ def need_of(case: Case) -> Need | None:
         return Need(case, math.ceil(least), math.ceil(most), len(forecast))
     early = [(TELLING - row.rounds) * row.round_seconds for row in unclosed if row.rounds < TELLING]
     return Need(case, math.ceil(max(early)), math.ceil(MARGIN * max(early)), 0) if early else None
+
+
+def is_foreseeable(case: Case) -> bool:
+    """Return whether the forecasts of a case can be believed."""
+    return all(is_believable(row.rounds, row.spread_source) for row in open_rows(case))
 
 
 def _foreseen(row: Row) -> Row:

@@ -98,6 +98,17 @@ class Taken(Exception):
     """Another session runs in a directory; the message names its process, and says what to do."""
 
 
+def runs_in(directory: Path) -> str:
+    """Return the process whose session runs in a directory; empty for none."""
+    if (directory / LOCK).exists():
+        try:
+            with locks.flocked(directory / LOCK, shared=True, waiting="", patience=0):
+                pass
+        except locks.HeldError as error:
+            return error.holder
+    return ""
+
+
 @contextlib.contextmanager
 def held(directories: Iterable[Path]) -> Iterator[None]:
     """Lock these directories for this session, and make those that are missing.

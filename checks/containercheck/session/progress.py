@@ -103,7 +103,8 @@ class Progress:
         self._view, self._screen = view, Screen()
         self._began = self._beat = time.monotonic()
         self._all = sum(map(_seconds, known))
-        self._finished = 0.0
+        self._is_local = all(case.scheduler == "local" for case in known)
+        self._finished = self._taken = 0.0
         self.done = self.failed = 0
         self.problem = ""
 
@@ -147,6 +148,7 @@ class Progress:
         self.done += 1
         self.failed += case.result in FAILED
         self._finished += _seconds(known)
+        self._taken += START + (case.seconds or 0.0)
         return replace(case, label=known.label)
 
     def line(self, within: float) -> str:
@@ -159,10 +161,14 @@ class Progress:
         return "; ".join(filter(None, [count, doing, self._left() if count or doing else ""]))
 
     def _left(self) -> str:
-        """Return an estimate of the time left from the speed so far, with builds and waits in a queue."""
+        """Return an estimate of the time left from the speed so far, with waits in a queue.
+
+        On this machine, waits for other sessions and builds do not count: they need not come again.
+        """
         if not self._all or not TELLING < self._finished / self._all < 1:
             return ""
-        left = (time.monotonic() - self._began) * (self._all / self._finished - 1)
+        taken = self._taken if self._is_local else time.monotonic() - self._began
+        left = taken * (self._all / self._finished - 1)
         return f"about {left / 60:.0f} min left" if left > 90 else f"about {left:.0f} s left"
 
 

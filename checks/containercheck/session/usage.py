@@ -33,7 +33,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--minutes": {
         "type": positive,
         "metavar": "M",
-        "help": "end within M minutes; by default 30 at most, and each check's own time if jobs wait in a queue",
+        "help": (
+            "plan the rounds for M minutes, without waits and builds; by default 30 at most, and each check's own time "
+            "if jobs wait in a queue"
+        ),
     },
     "--node-hours": {
         "type": positive,

@@ -215,6 +215,19 @@ def test_rounds_that_contradict_what_is_known_of_them_are_told(source, usual):
     assert made(**facts).warning == ""
 
 
+@pytest.mark.parametrize(
+    ("rounds", "source", "remedy"),
+    [
+        (2, "default", "too few rounds to tell how many more it takes: 2"),
+        (2, "12 nights", "about 17 more rounds would tell"),
+        (6, "default", "about 13 more rounds would tell"),
+    ],
+)
+def test_no_number_of_rounds_is_forecast_from_few_with_an_unknown_spread(rounds, source, remedy):
+    facts = {**NOISY, "open_kind": "noisy", "rounds": rounds, "rounds_needed": 19, "prior": Prior(20.0, source)}
+    assert made(**facts).remedy == remedy
+
+
 def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
     pairs = Pairs(RATE.better, RATE.compare, -math.inf, 5.0, 1)
     comparison = Comparison(RATE, "bare", "generic", [], [], pairs, False, 1.0, False)

@@ -33,16 +33,21 @@ def taken(before, after, ours=()):
 @pytest.mark.parametrize(
     ("before", "after", "ours", "expected"),
     [
-        ({"p7": ("stress", 100)}, {"p7": ("stress", 130)}, (), {"your own stress (pid 7)": 30}),
-        ({}, {"p7": ("cc1", 12)}, (), {"your own cc1 (pid 7)": 12}),
+        ({"p7": ("stress", 100)}, {"p7": ("stress", 130)}, (), {"another stress (pid 7) of your user": 30}),
+        ({}, {"p7": ("cc1", 12)}, (), {"another cc1 (pid 7) of your user": 12}),
         # Another process with the number of one that has ended.
-        ({"p7": ("cc1", 500, 0, "1")}, {"p7": ("ld", 12, 0, "2")}, (), {"your own ld (pid 7)": 12}),
+        ({"p7": ("cc1", 500, 0, "1")}, {"p7": ("ld", 12, 0, "2")}, (), {"another ld (pid 7) of your user": 12}),
         # One that ended is found with the one that waited for it; not its past, before this run.
-        ({"p5": ("make", 1, 0), "p7": ("cc1", 10)}, {"p5": ("make", 2, 40)}, (), {"your own make (pid 5)": 41}),
-        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 2, SECOND + 1)}, (), {"your own bash (pid 5)": 1}),
+        (
+            {"p5": ("make", 1, 0), "p7": ("cc1", 10)},
+            {"p5": ("make", 2, 40)},
+            (),
+            {"another make (pid 5) of your user": 41},
+        ),
+        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 2, SECOND + 1)}, (), {"another bash (pid 5) of your user": 1}),
         # What our ancestors and Slurm wait for is our own work.
-        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 4, 40)}, [5], {"your own bash (pid 5)": 3}),
-        ({"p5": ("slurmd", 1, 0)}, {"p5": ("slurmd", 4, 40)}, (), {"your own slurmd (pid 5)": 3}),
+        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 4, 40)}, [5], {"another bash (pid 5) of your user": 3}),
+        ({"p5": ("slurmd", 1, 0)}, {"p5": ("slurmd", 4, 40)}, (), {"another slurmd (pid 5) of your user": 3}),
         ({"steal": 100}, {"steal": 130}, (), {HYPERVISOR: 30}),
     ],
 )
@@ -111,10 +116,10 @@ def test_a_real_one_is_seen(tmp_path):
         found = taken_between(before, after, disturbance.ancestors())
     finally:
         os.kill(pid, 9)
-    name = f"your own bash (pid {pid})"
+    name = f"another bash (pid {pid}) of your user"
     assert found[name] > 20
     # Others may work here as well.
-    assert f"bash (pid {pid}): " in verdict({name: found[name]}, 100)
+    assert f"bash (pid {pid}) of your user: " in verdict({name: found[name]}, 100)
 
 
 def test_others_are_told_by_whose_they_are_and_named_in_the_log_only(capsys):
@@ -127,7 +132,7 @@ def test_others_are_told_by_whose_they_are_and_named_in_the_log_only(capsys):
         HYPERVISOR: 0,
         "another user": 15,
         "root or the system": 3,
-        "your own mine_\\x1b[2J (pid 8)": 2,
+        "another mine_\\x1b[2J (pid 8) of your user": 2,
     }
     disturbance.between(before, after, log=True)
     assert "secret (pid 5): " in capsys.readouterr().out

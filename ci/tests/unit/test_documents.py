@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import fields
@@ -79,6 +81,13 @@ def test_the_table_of_applications_is_that_of_the_classes():
     assert done.returncode == 0, done.stderr
 
 
+def test_both_numbers_of_applications_in_the_readme_are_written():
+    tables = runpy.run_path(str(REPOSITORY / "ci" / "docs" / "tables.py"))
+    table, rest = f"{tables['BEGIN']}\nnew\n{tables['END']}", "| 20, bare and contained |\n"
+    made = tables["readme"](f"checks for 21 HPC applications.\n{table}{rest}", "new", 22)
+    assert made == f"checks for 22 HPC applications.\n{table}{rest.replace('20', '22')}"
+
+
 def test_the_site_has_no_warning_and_every_table(tmp_path):
     """It is built with warnings as errors: a broken link, or a page that no other page names."""
     pytest.importorskip("sphinx", reason="no sphinx: ci/setup --tests installs it")
@@ -130,9 +139,29 @@ def test_every_action_of_others_is_pinned_by_its_hash():
             assert action.startswith("./") or re.search(r"@[0-9a-f]{40}$", action), (path, action)
 
 
-def test_the_example_of_an_application_loads_in_three_variants(tmp_path):
-    page = (REPOSITORY / "ci" / "docs" / "applications.md").read_text()
-    (tmp_path / "mycode.py").write_text(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1])
-    command = [Path(sys.executable).with_name("reframe"), "-c", tmp_path / "mycode.py", "-l"]
+def example(page: str, language: str, number: int = 0) -> str:
+    """Return a block of code of a page."""
+    text = (REPOSITORY / "ci" / "docs" / page).read_text()
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[number]
+
+
+def test_the_examples_of_applications_load_in_three_variants(tmp_path):
+    for number in (0, 1):
+        (tmp_path / f"example{number}.py").write_text(example("applications.md", "python", number))
+    command = [Path(sys.executable).with_name("reframe"), "-c", tmp_path, "-l"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert "Found 3 check(s)" in done.stdout, done.stdout + done.stderr
+    assert "Found 6 check(s)" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_recipe_of_the_example_compiles_its_program_with_its_options():
+    check, recipe = example("applications.md", "python", 1), example("images.md", "text")
+    source, program = (re.search(rf'{name} = "(.*?)"', check)[1] for name in ("source", "executable"))
+    options = " ".join(ast.literal_eval(re.search(r"compile_options = (\[.*\])", check)[1]))
+    copied = f"/usr/local/src/{Path(source).name}"
+    assert f"\n    checks/src/{source} {copied}\n" in recipe
+    assert recipe.endswith(f"\n    with-compiler '' mpicc -O2 -Wall -o /usr/local/bin/{program} {copied} {options}\n")
+    # As the recipes of this checkout are written.
+    assert (
+        recipe.replace("heat", "wordcount").splitlines()[1:9]
+        == ((REPOSITORY / "images" / "wordcount.def").read_text().splitlines()[1:9])
+    )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
+
 import made
 import pytest
-from containercheck.command import explain
+from containercheck.command import explain, report
 from containercheck.job.explain.observations import Observation, Use
 from containercheck.results import selections, sides_seen
 from containercheck.results.cases import ReportError, collect, load, save
+from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
 
 CAUSE = {
@@ -46,8 +50,8 @@ def test_a_case_is_explained_with_what_was_tried():
     result = {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": METRIC}}
     tried = {**CAUSE, "result": result}
     lines = explain.explained(cases(causes=[tried, {**CAUSE, "sentence": "Y=1 is set"}]), "hpcc")
-    assert lines[0].endswith("rate is 34 % worse")
-    assert lines[1:] == [
+    assert lines[:2] == ["FAIL  HPCC generic", "  performance error: rate is 34 % worse"]
+    assert lines[2:] == [
         "  X=1 is set",
         "    can slow: computing",
         "    do: unset it (a#1)",
@@ -57,6 +61,25 @@ def test_a_case_is_explained_with_what_was_tried():
         "    do: unset it (a#1)",
         "    not tried: X removed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "first"),
+    [
+        ({"results": [made.opened("noisy")]}, "open  HPCC generic  rate                 +1 ± 2 %"),
+        ({"results": [made.opened("slower")]}, "slow? HPCC generic  rate"),
+        ({"results": [made.row()]}, "pass  HPCC generic  rate                 +1 ± 2 %"),
+        (
+            {"variant": "bare", "results": [made.alone("rate", 52.5)]},
+            "ran   HPCC bare  rate                 52.5 ns",
+        ),
+        ({"result": "skip", "skip_reason": "no image"}, "not run: HPCC generic, 1 node(s): no image"),
+    ],
+)
+def test_a_case_begins_with_the_state_that_the_session_printed(facts, first):
+    lines = explain.explained(cases(**{"result": "pass", "fail_reason": None, **facts}), "HPCC")
+    assert lines[0].startswith(first)
+    assert lines[1:] == ([] if "result" in facts else ["  nothing failed, and so no cause was looked for"])
 
 
 @pytest.mark.parametrize("passes", [False, True])
@@ -85,7 +108,7 @@ def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, 
 
 
 def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch, capsys):
-    assert explain.explained(cases(), "HPCC")[1:] == ["  nothing that is known to cost time differs"]
+    assert explain.explained(cases(), "HPCC")[2:] == ["  nothing that is known to cost time differs"]
     with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
         explain.explained(cases(), "GROMACS")
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
@@ -148,3 +171,15 @@ def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):
     other = made.store(tmp_path / "other.db", [made.session(0, [case], nightly="")])
     assert explain.main(["HPCC", "--database", str(other)], None) == 2
     assert "has no night: run" in capsys.readouterr().err
+
+
+def test_a_session_that_runs_is_named_where_there_is_no_report_yet(tmp_path, monkeypatch, capsys):
+    place = Workplace(tmp_path, report_file=tmp_path / "report.json")
+    monkeypatch.setattr(report.reframe_process, "configuration", lambda *_: SimpleNamespace(report=place.report))
+    with pytest.raises(SystemExit):
+        report.last_report(place)
+    assert "no session was run here yet: there is no " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    with preconditions.held([tmp_path]), pytest.raises(SystemExit):
+        report.last_report(place)
+    assert f"a session is running here (process {os.getpid()} of " in capsys.readouterr().err

@@ -98,7 +98,8 @@ def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
 def raw(name, variant, hashcode, seconds):
     """Return a case as the report has it."""
     head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only", "result": "pass"}
-    return {**head, "environ": "builtin", "variant": variant, "hashcode": hashcode, "expected": {"expected": seconds}}
+    head |= {"environ": "builtin", "variant": variant, "hashcode": hashcode, "scheduler": "local"}
+    return {**head, "expected": {"expected": seconds}}
 
 
 KNOWN = [
@@ -139,17 +140,28 @@ def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete
     assert current.news().encode(errors="surrogateescape") == b"\xff, and half of another\n"
 
 
-def test_ended_cases_are_counted_and_the_time_left_is_foreseen(current, end, monkeypatch):
+def test_ended_cases_are_counted_and_the_time_left_is_foreseen_without_waits_and_builds(current, end, monkeypatch):
     now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 100)
+    # Most of that was a wait and a build.
+    monkeypatch.setattr(time, "monotonic", lambda: now + 1000)
     assert current.line(30) == "0 of 3 done"
-    end(KNOWN[0])
-    # A tenth is done in 100 s.
-    assert current.line(30) == "1 of 3 done; about 15 min left"
-    end({**KNOWN[1], "result": "fail"})
-    assert current.line(30) == "2 of 3 done, 1 failed; about 43 s left"
+    # A tenth of the work, in 10 s and those of a start.
+    end({**KNOWN[0], "application_seconds": 10, "time_compile": 300, "waited_seconds": 500})
+    assert current.line(30) == "1 of 3 done; about 3 min left"
+    end({**KNOWN[1], "result": "fail", "application_seconds": 60})
+    assert current.line(30) == "2 of 3 done, 1 failed; about 39 s left"
     end(KNOWN[2])
     assert current.line(30) == "3 of 3 done, 1 failed"
+
+
+def test_where_jobs_wait_in_a_queue_the_time_left_follows_from_the_time_so_far(tmp_path, monkeypatch):
+    known = collect([{"runs": [{"testcases": [{**case, "scheduler": "slurm"} for case in KNOWN]}]}])
+    current = progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM)
+    (tmp_path / "announced").write_text(f"{json.dumps(KNOWN[0])}\n")
+    current.news()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 100)
+    assert current.line(30) == "1 of 3 done; about 15 min left"
 
 
 def output_of(stage, job, text, age=0.0):

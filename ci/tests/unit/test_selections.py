@@ -188,6 +188,11 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
             [case("A", row(rounds=3, spread=None))],
             "the only verdict is open after too few rounds to tell what it takes: containercheck run --resume",
         ),
+        # The default spread alone makes that forecast.
+        (
+            [case("A", row(needed=19, rounds=2, spread_source="default"))],
+            "the only verdict is open after too few rounds to tell what it takes: containercheck run --resume",
+        ),
         (
             [case("A", row("fail"), row(needed=20), result="fail")],
             "the only verdict is closed",

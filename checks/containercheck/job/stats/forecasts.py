@@ -34,6 +34,8 @@ TOO_SLOW, TOO_FAST = 1.645, 2.5
 MOST_GAIN = 5.0
 #: Round before which a gain that may be too good does not pass: by then ranks alone can decide.
 UNTIL = 12
+#: Source of a known spread that was never measured.
+DEFAULT = "default"
 #: First round in which a metric can be given up.
 PATIENCE = 10
 #: Standard errors of the median, 1.25 s / sqrt(n), by which a verdict is favoured before it counts as out of reach.
@@ -106,6 +108,14 @@ def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Opti
     scale = spread(changes)
     favour = FAVOUR * 1.2533 * scale / math.sqrt(rounds)
     return not decides(statistics.median(changes), scale, HORIZON, accepted, known_spread, favour)
+
+
+def is_believable(rounds: int, source: str) -> bool:
+    """Tell whether a forecast can be printed: after few rounds without a measured spread it may be wrong tenfold.
+
+    :param source: source of the known spread.
+    """
+    return rounds >= ENOUGH or source != DEFAULT
 
 
 def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> Optional[int]:

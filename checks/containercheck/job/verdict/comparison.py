@@ -9,7 +9,7 @@ import statistics
 from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.stats.forecasts import CLOSE, FASTER, SLOWER
+from containercheck.job.stats.forecasts import CLOSE, DEFAULT, FASTER, SLOWER, is_believable
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
 from containercheck.job.texts import number
 from containercheck.job.verdict import builds as builds_of
@@ -222,6 +222,8 @@ class Comparison(NamedTuple):
         if self.is_refuted:
             return "run it again, on a quieter machine"
         rounds, needed, spread = self.pairs.rounds, self.pairs.rounds_needed, self.pairs.spread
+        if self.pairs.prior and not is_believable(rounds, self.pairs.prior.source):
+            return f"too few rounds to tell how many more it takes: {rounds}"
         if needed is not None:
             more = needed - rounds
             return f"about {more} more round{'s' if more != 1 else ''} would tell"
@@ -241,7 +243,7 @@ class Comparison(NamedTuple):
             return ""
         unit = self.unit
         usual = f"{number(prior.spread, 2)} {unit}"
-        usual = f"the default of {usual}" if prior.source == "default" else f"the {usual} known from {prior.source}"
+        usual = f"the default of {usual}" if prior.source == DEFAULT else f"the {usual} known from {prior.source}"
         return (
             f"{self.metric.name}: its rounds spread by {number(spread, 2)} {unit}, more than {usual}: it is judged "
             f"with {number(assumed, 2)} {unit} instead"
