@@ -127,15 +127,19 @@ def _estimate(settings: Settings, place: Workplace) -> int:
     """
     with tempfile.TemporaryDirectory() as directory, Relay() as relay:
         place = replace(place, report_file=Path(directory, "report.json"))
+        say("asking ReFrame which checks can run here: a dry run of minutes")
         try:
             cases = collect([Session(settings, place, relay).foresee()])
         except ReportError as error:
             return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
         full_axes = reframe_process.of_full_axes(place.log)
+    all_cases, cases = cases, [case for case in cases if case.result != "abort"]
     run = selections.ran(cases)
     failed = [case for case in run if selections.failure(case)]
     lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
     print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
+    if len(cases) < len(all_cases):
+        return ended([f"stopped after {len(cases)} of {len(all_cases)} cases: the totals are partial"], NOT_JUDGED)
     return ended(selections.problems(cases))
 
 
