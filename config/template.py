@@ -168,9 +168,6 @@ site_configuration = {
                                     # Or an easyconfig, in place of that: by its name in easyconfigs/, by that of one
                                     # that EasyBuild has, or by its path.
                                     "easybuild": None,
-                                    # The software of a built image: "same", the tree of Spack or EasyBuild that bare
-                                    # runs, or "debian", the recipe's own. Default: the same where it can be packed.
-                                    "stack": None,
                                     # A ready image, in place of that in 'images'.
                                     "image": "/shared/images/gromacs-2024.sif",
                                     # Files and directories for this application's containers, besides 'binds' above.
