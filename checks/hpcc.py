@@ -1,16 +1,15 @@
 """Run HPC Challenge, seven benchmarks, each bound by another part of the machine.
 
-CHPCE, sections "Compute performance" to "Interconnect performance", on x86 and OpenPOWER: containers, bare metal and
-virtual machines, 4 to 64 processes in a flat grid (1 x n), block size 100, median of 20 runs. CHPCE fills 70 % of the
-memory (``-S HPCC.memory_fraction=0.7``); here a run takes seconds. Over several nodes its matrix is smaller still,
-because RandomAccess sends its updates one by one: on TCP it would take minutes.
+CHPCE, sections "Compute performance" to "Interconnect performance", on x86 and OpenPOWER: 4 to 64 ranks in a flat grid
+(1 x n), block size 100, 70 % of the memory (``-S HPCC.memory_fraction=0.7``), the median of 20 runs. Here a run takes
+seconds. Over nodes the matrix is smaller still: RandomAccess sends its updates one by one, which takes minutes on TCP.
 """
 
 import math
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, ImageRelease, Metric, RanksPerNode, Work, node_counts
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 100
@@ -22,7 +21,6 @@ ORDER, ORDER_OVER_NODES = 1400, 700
 #: What a metric depends on whose ranks exchange messages.
 MESSAGES = ("messages", "network")
 FLAT = 64  # CHPCE's largest flat grid
-FRACTION = 0.7  # CHPCE's part of the memory
 #: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, and has no first calls.
 TRANSPOSED = 2000
 
@@ -60,11 +58,11 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
     debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"
     output_files = [OUTPUT]
-    min_ranks = 1
     run_limit = 300
     seconds = 90
     #: Part of the nodes' memory that HPL's matrix takes; 0 for a matrix that grows with the cores.
     memory_fraction = variable(float, int, value=0)
+    published_values = {"memory_fraction": 0.7}
 
     identity = [Identity("version", r"^This is the DARPA/DOE HPC Challenge Benchmark version (\S+)", file=OUTPUT)]
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
@@ -98,15 +96,10 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
         self_check("MPIFFT_error", r"^MPIFFT_maxErr=(\S+)", at_most=1e-12),
     ]
 
-    @run_after("init")
-    def name_input(self):
-        """Name the matrix of CHPCE, which fills 70 % of the memory, for its references."""
-        if self.memory_fraction == FRACTION:
-            self.input = "published"
-
     @run_before("run")
     def write_input(self):
         """Lay the ranks out in a flat grid, as CHPCE does, unless more ranks would leave some without a block."""
+        self.input = "published" if self.memory_fraction == 0.7 else self.input
         order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid
         sizes = {"order": order, "block": BLOCK, "transposed": max(TRANSPOSED, order // 2)}

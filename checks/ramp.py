@@ -15,13 +15,11 @@ import shlex
 
 import reframe as rfm
 from containercheck import RUN_BEGAN, Answer, ImagePlacement, Metric, Step, Work, seconds_of
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_before, variable
 from tensorflow_cnn import TensorFlow
 
 #: Wall-clock time less that of the computation.
 OUTSIDE = r"^seconds outside (\S+)"
-#: Images of D12.6, their edge in pixels, and levels of the U-Net.
-PUBLISHED = (20000, 128, 3)
 
 
 def metric(name, pattern, unit, tolerance):
@@ -59,6 +57,7 @@ class RAMP(TensorFlow, ImagePlacement):
     epochs = variable(int, value=2)
     #: Levels of the U-Net below the first.
     depth = variable(int, value=2)
+    published_values = {"images": 20000, "pixels": 128, "depth": 3}
 
     metrics = [
         # D12.6 saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
@@ -78,12 +77,6 @@ class RAMP(TensorFlow, ImagePlacement):
         Answer("first_loss", r"^epoch 1: loss ([\d.]+)", rtol=0.05),
         Answer("intersection_over_union", r"^intersection over union (\S+)", atol=0.1),
     ]
-
-    @run_after("init")
-    def name_input(self):
-        """Name the images of D12.6 for its references."""
-        if (self.images, self.pixels, self.depth) == PUBLISHED:
-            self.input = "published"
 
     @run_before("run")
     def make_images(self):

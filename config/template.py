@@ -168,6 +168,9 @@ site_configuration = {
                                     # Or an easyconfig, in place of that: by its name in easyconfigs/, by that of one
                                     # that EasyBuild has, or by its path.
                                     "easybuild": None,
+                                    # "same" for images with the tree of Spack or EasyBuild that bare runs, "debian" for
+                                    # those of the recipe's own software. Default: the first, where it can be packed.
+                                    "stack": None,
                                     # A ready image, in place of that in 'images'.
                                     "image": "/shared/images/gromacs-2024.sif",
                                     # Files and directories for this application's containers, besides 'binds' above.

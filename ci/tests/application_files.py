@@ -21,6 +21,11 @@ def _checks() -> Iterator[tuple[str, str]]:
         yield from checks_in(path.read_text())
 
 
+def all_checks() -> set[str]:
+    """Return the names of all checks."""
+    return {name for name, _ in _checks()}
+
+
 def checks_of_plain_runs() -> set[str]:
     """Return the names of the checks of which a plain run has cases: all but those that have full axes only."""
     return {name for name, text in _checks() if "    full_only = True\n" not in text}

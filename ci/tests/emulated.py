@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,43 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: One case of each variant of these checks.
 START_UP = "^StartUp%.*image_in=shared%image_release=fitting%circumstances=usual"
 PING_PONG = "^PingPong%.*num_nodes={nodes}%image_release=fitting"
+#: Checks that other tests run on such nodes.
+ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
+#: Checks that belong to the full axes as a whole.
+FULL_ONLY = {"DGEMM", "GROMACSKernels", "GROMACSNative", "GROMACSThreads", "PingPongStatic", "QuantumEspressoMPI"}
+SPACK = "no software: {environment} comes from Spack, and there is no spack"
+BROUGHT = "no software: {check} cannot be downloaded"
+TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}
+#: Why the others do not run there, by partition or in both; None for those that do.
+LACKING = {
+    "Alya": BROUGHT,
+    "Amber": BROUGHT,
+    "AmberDLB": BROUGHT,
+    "BTMZ": SPACK,
+    "BTMZCollocation": SPACK,
+    "Collocation": "dlb comes from Spack",
+    "DB12": None,
+    "GROMACSHybrid": None,
+    "HPCG": SPACK,
+    "HPL": None,
+    "IMB": "imb is pinned for x86_64",
+    "IOzone": None,
+    "ImageFiles": None,
+    "ImageTransfer": None,
+    "Isolation": None,
+    "MueLu": None,
+    "NewerProcessor": None,
+    "OpenFOAM": None,
+    "PACE3D": BROUGHT,
+    "Palabos": None,
+    "QuantumEspresso": None,
+    "QuantumEspressoDLB": "dlb comes from Spack",
+    "RAMP": TENSORFLOW,
+    "SemanticSpaces": None,
+    "TensorFlowCNN": TENSORFLOW,
+    "WRF": SPACK,
+    "WordCount": None,
+}
 #: Where such tests can run at all.
 MARKS = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
@@ -42,6 +80,30 @@ def up(*words: str) -> Iterator[None]:
     finally:
         cluster("down")
     assert formats() == before
+
+
+@contextlib.contextmanager
+def up_where_possible(*words: str) -> Iterator[dict[str, str]]:
+    """Have a cluster with a node of each architecture that this machine's package mirror has.
+
+    :return: by partition, why it has no node.
+    """
+    lacking: dict[str, str] = {}
+    while True:
+        with contextlib.ExitStack() as held:
+            nodes = [word for name in PARTITIONS if name not in lacking for word in (f"--{name}", "1")]
+            if not nodes:
+                pytest.skip("; ".join(lacking.values()))
+            try:
+                held.enter_context(up(*nodes, *words))
+            except AssertionError as error:
+                found = re.search(r"no Debian for (\S+): the package mirror has it not, .*", str(error))
+                if not found:
+                    raise
+                lacking[next(name for name, partition in PARTITIONS.items() if partition.debian == found[1])] = found[0]
+                continue
+            yield lacking
+            return
 
 
 def formats() -> list[str]:

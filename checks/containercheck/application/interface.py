@@ -195,6 +195,8 @@ class ApplicationFacts(rfm.RegressionTest):
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
     published = variable(str, value="")
+    #: Values of variables with which a generated input is that of the document.
+    published_values: Mapping[str, Any] = {}
     #: Input of this case, a key of references: ``embedded``, or ``published``, the one that the document used.
     input = variable(str, value="embedded", loggable=True)
     #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.

@@ -115,7 +115,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         jobs.leave_outer_job()
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
-        self.input = "published" if self.takes_published else self.input
+        values = self.published_values
+        is_published = values and all(getattr(self, name) == value for name, value in values.items())
+        self.input = "published" if is_published or self.takes_published else self.input
         site_software = self.site.software_of(type(self).__name__)
         program_in_image = site_software.image_executable or self.executable
         site_software = self._take_over(site_software)

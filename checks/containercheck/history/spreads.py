@@ -11,6 +11,7 @@ mean or median of the nights' own spreads would be too small, and smaller every 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,25 +111,10 @@ def merged(first: Known, second: Known) -> Known:
 
 def fitted(group: Sequence[Sample]) -> float:
     """Return the spread of samples of one unit: all squares, wild ones limited, over all degrees of freedom."""
-    # Not above: it takes half of the time in which a command starts, and a session without nights needs none of it.
-    from scipy.special import chdtri
-
-    typical = _weighted_median(
-        [(sample.squares / float(chdtri(sample.degrees, 0.5)), sample.degrees) for sample in group]
-    )
+    typical = statistics.median(sample.squares / sample.degrees for sample in group)
     limits = (CAP * typical * sample.degrees if typical > 0 else math.inf for sample in group)
     squares = sum(min(sample.squares, limit) for sample, limit in zip(group, limits))
     return max(math.sqrt(squares / sum(sample.degrees for sample in group)), group[-1].least)
-
-
-def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
-    ordered = sorted(values)
-    half, seen = sum(weight for _, weight in ordered) / 2, 0
-    for value, weight in ordered:
-        seen += weight
-        if seen >= half:
-            return value
-    return 0.0
 
 
 def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:

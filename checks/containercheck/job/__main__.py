@@ -23,18 +23,21 @@ PROGRAMS = {
     "neighbours": "neighbours",
     "observe": "observation",
     "inventory": "inventory",
-    "image": "build.image_build",
-    "ready": "build.image_files:main_ready",
-    "pull": "build.image_files:main_pull",
-    "convert": "build.image_files:main_convert",
     "load": "build.image_files:main_load",
-    "venv": "build.downloads:main_venv",
-    "jars": "build.downloads:main_jars",
-    "compile": "build.compiled",
-    "spack": "build.spack_install",
-    "easybuild": "build.easybuild_install",
-    "download": "build.downloads",
     "machine": "build.machine",
+}
+#: Entries of caches: the module and its class, or a function that returns the entry (build/cache.py).
+ENTRIES = {
+    "image": "image_build:image_of",
+    "ready": "image_files:Ready",
+    "pull": "image_files:image_of_registry",
+    "convert": "image_files:image_of",
+    "venv": "downloads:PythonEnvironment",
+    "jars": "downloads:Jars",
+    "compile": "compiled:Program",
+    "spack": "spack_install:SpackEnvironment",
+    "easybuild": "easybuild_install:Module",
+    "download": "downloads:Download",
 }
 #: What stands before the program where the site trusts others with its caches.
 OWNERS = "--cache-owners="
@@ -54,8 +57,8 @@ def main():
     if len(sys.argv) > 1 and sys.argv[1].startswith(OWNERS):
         # All programs of the build step may need it (job/build/file_trees.py).
         os.environ["CONTAINERCHECK_CACHE_OWNERS"] = sys.argv.pop(1)[len(OWNERS) :]
-    if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
-        sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(sorted(PROGRAMS))))
+    if len(sys.argv) < 2 or sys.argv[1] not in {**PROGRAMS, **ENTRIES}:
+        sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(sorted({**PROGRAMS, **ENTRIES}))))
     load_package()
     # What is built and run here is used on the next night too, and the group need not be able to change it.
     os.umask(os.umask(0o077) | 0o022)
@@ -63,6 +66,11 @@ def main():
     sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False)
     program = sys.argv.pop(1)
     sys.argv[0] = "containercheck {}".format(program)
+    if program in ENTRIES:
+        module, _, kind = ENTRIES[program].partition(":")
+        cache = importlib.import_module("containercheck.job.build.cache")
+        cache.provide(getattr(importlib.import_module("containercheck.job.build." + module), kind))
+        return
     module, _, function = PROGRAMS[program].partition(":")
     getattr(importlib.import_module("containercheck.job." + module), function or "main")()
 

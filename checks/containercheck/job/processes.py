@@ -20,6 +20,7 @@ on every node of a Slurm job, and ends with the status of the one that failed.
 import contextlib
 import ctypes
 import functools
+import hashlib
 import json
 import os
 import re
@@ -274,6 +275,14 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
                 entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
                 entry["pids"].append(pid)
     return libraries
+
+
+def digest_of_program(pid: int) -> str:
+    """Return the SHA-256 of the program that a process runs, also in a container; empty if it cannot be read."""
+    try:
+        return hashlib.sha256(Path("/proc", str(pid), "exe").read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:

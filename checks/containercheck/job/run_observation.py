@@ -73,6 +73,7 @@ class RankWatch(Watch):
     :param wanted: number of ranks that are expected.
     :ivar mpi: see :func:`processes.mapped_mpi`.
     :ivar bound: see :func:`processes.bound`.
+    :ivar executable: SHA-256 of the program of the first rank that is found; empty if it cannot be read.
     """
 
     def __init__(self, wanted: int) -> None:
@@ -81,6 +82,7 @@ class RankWatch(Watch):
         self._wanted = wanted
         self.mpi: Dict[str, Dict[str, Any]] = {}
         self.bound: List[str] = []
+        self.executable = ""
 
     def run(self) -> None:
         """Look until all ranks have the library; then watch their binding.
@@ -94,6 +96,8 @@ class RankWatch(Watch):
             are_all = sum(len(entry["pids"]) for entry in libraries.values()) >= self._wanted
             if libraries and (are_all or not were_all_seen):
                 self.mpi = libraries
+                first = next(iter(libraries.values()))["pids"][0]
+                self.executable = self.executable or processes.digest_of_program(first)
             if are_all:
                 self._watch_binding()
                 pause, were_all_seen = FIRST_RANKS, True

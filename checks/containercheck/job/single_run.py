@@ -184,6 +184,7 @@ def run_once(
         "disturbed_by": "; ".join(elsewhere.disturbers),
         "mpi": ranks.mpi,
         "bound": ranks.bound,
+        "executable": ranks.executable,
         "used": run_observation.together(observer.result(), elsewhere.used),
         "output": str(output),
     }

@@ -13,8 +13,8 @@ from containercheck.job.verdict.comparison import says_something
 from containercheck.report import scaling
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, number, short_name, typed
-from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
+from containercheck.results.formatting import columns, first, names, number, short_name, typed
+from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, PASS, Row, is_finite
 
 #: Limit on the lopsidedness of an interval, relative to its half width; beyond it both ends are printed instead of ±.
 LOPSIDED = 0.3
@@ -163,12 +163,8 @@ def _described(rows: Iterable[Row]) -> str:
 
 def tallies(cases: Iterable[Case]) -> list[str]:
     """Return a line for each case with several metrics that did not all pass: how many did, and how many are open."""
-    tallied = [(case, selections.tally(case)) for case in cases]
-    return [f"{names([case])}: {tally}" for case, tally in tallied if len(case.rows) > 1 and not _is_clear(tally)]
-
-
-def _is_clear(tally: str) -> bool:
-    return not tally or tally.endswith("pass") and tally.startswith("all ")
+    several = [case for case in cases if len(case.rows) > 1 and set(selections.verdicts(case)) - {PASS}]
+    return [f"{names([case])}: {selections.tally(case)}" for case in several]
 
 
 def reproducers(cases: Sequence[Case]) -> list[str]:
@@ -246,7 +242,7 @@ def notes(cases: Sequence[Case]) -> list[str]:
             by_note.setdefault(note, {})[short_name(case)] = None
     lines = []
     for note, noted in by_note.items():
-        title = f"{len(noted)} cases ({', '.join(list(noted)[:NAMED])} and {len(noted) - NAMED} more)"
+        title = f"{len(noted)} cases ({first(list(noted), NAMED)})"
         lines += [f"{name}: {note}" for name in ([title] if len(noted) > FEW else noted)]
     return lines
 

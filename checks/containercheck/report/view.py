@@ -80,7 +80,8 @@ def line_of(case: Case) -> Line:
     if not row.is_comparison:
         return Line(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
     several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
-    rest = selections.describe(row) if row.verdict == OPEN else several if several.startswith("all ") else ""
+    agree = several if len(selections.verdicts(case)) == 1 else ""
+    rest = selections.describe(row) if row.verdict == OPEN else agree
     if state == FAILED and several:
         rest = several
     return Line(

@@ -39,6 +39,12 @@ def names(cases: Iterable[Case], most: int | None = None) -> str:
     return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
 
 
+def first(texts: Sequence[str], most: int) -> str:
+    """Return the first of some texts as a list, and the number of the others."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def short_name(case: Case) -> str:
     """Return the name of a case in a line of its own: without the number of nodes where that is one."""
     return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")

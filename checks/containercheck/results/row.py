@@ -101,7 +101,7 @@ class Row:
     :ivar known_spread: spread that was known before; None where it was not.
     :ivar spread_source: source of the known spread.
     :ivar contradicted: whether the rounds contradict it.
-    :ivar difference: line that names both builds, where the two are not the same.
+    :ivar difference: line about both builds, where they are not the same, or proven to be the same.
     :ivar scaling: ``strong`` or ``weak`` where the metric shows how the application scales over nodes.
     :ivar emulated: whether the nodes' processors are emulated.
     :ivar duet: whether both sides ran at the same time, so that both values are of half a node.

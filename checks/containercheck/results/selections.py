@@ -160,15 +160,20 @@ def describe(row: Row) -> str:
     return row.answer or "open"
 
 
+def verdicts(case: Case) -> dict[str, int]:
+    """Return the number of a case's metrics with each verdict, the worst first."""
+    judged_rows = [row.verdict for row in case.rows if row.is_judged]
+    return {verdict: judged_rows.count(verdict) for verdict in (FAIL, PASS, OPEN) if verdict in judged_rows}
+
+
 def tally(case: Case) -> str:
     """Return a summary of a case's verdicts: ``13 of 14 pass, 1 open``; empty where nothing was judged."""
-    verdicts = [row.verdict for row in case.rows if row.is_judged]
-    counts = [(verdicts.count(verdict), name) for verdict, name in ((FAIL, "fail"), (PASS, "pass"), (OPEN, "open"))]
-    present = [(count, name) for count, name in counts if count]
-    if len(present) < 2:
-        return "".join(f"all {count} {name}" if count > 1 else name for count, name in present)
-    (first, name), *others = present
-    return ", ".join([f"{first} of {len(verdicts)} {name}", *(f"{count} {name}" for count, name in others)])
+    counts = verdicts(case)
+    present = [f"{count} {'open' if verdict == OPEN else verdict}" for verdict, count in counts.items()]
+    if len(present) > 1:
+        head, _, rest = present[0].partition(" ")
+        return ", ".join([f"{head} of {sum(counts.values())} {rest}", *present[1:]])
+    return "".join(f"all {text}" if not text.startswith("1 ") else text[2:] for text in present)
 
 
 def open_metrics(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:

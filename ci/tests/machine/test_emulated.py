@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import cluster, shared_directory
+from conftest import STATE, cluster, shared_directory
 from emulated import MARKS, PARTITIONS, PING_PONG, START_UP, on_node, reframe, require_run, up, with_image
 
 pytestmark = [*MARKS, pytest.mark.long]
@@ -32,6 +32,19 @@ def test_what_runs_there_is_of_that_architecture(partition):
     said, known = on_node(partition, script).split("\n"), PARTITIONS[partition]
     assert said[:2] == [f"{partition}1 {known.name}", known.triplet]
     assert f"/{known.triplet}/libmpi.so" in said[2] and said[3].startswith("apptainer version ")
+
+
+def test_a_power_node_says_how_fast_its_clock_counts():
+    """Without it UCX of MPICH opens no TCP connection there; Open MPI reads it as an int."""
+    assert 1e6 < float(on_node("power", r"sed -n 's/^timebase\t: //p' /proc/cpuinfo")) < 2**31
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_a_build_node_has_nothing_over_its_proc(partition):
+    """Else the kernel refuses Apptainer the one that it mounts where it builds."""
+    tree = (STATE / f"userland-{partition}").read_text().strip()
+    said = on_node(f"{partition}-build", f"apptainer -s exec --userns --pid {tree} uname -m")
+    assert said == f"{PARTITIONS[partition].name}\n"
 
 
 def test_a_node_that_died_comes_back_and_another_number_needs_down_first():

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 
 import containercheck
 import pytest
+from application_files import all_checks, checks_of_plain_runs
 from conftest import REPOSITORY
 from containercheck.application.declare import Work
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
+from emulated import ELSEWHERE, FULL_ONLY, LACKING
 
 #: Values that a check hands its hooks, by the name of its attribute.
 VALUES = {"work": Work, "layout": Layout, "site": Site}
@@ -76,3 +78,8 @@ def test_a_type_checker_knows_each_name_that_is_imported_lazily():
     stub = (REPOSITORY / "checks" / "containercheck" / "__init__.pyi").read_text()
     names = ["".join(groups) for groups in re.findall(r"(?m)as (\w+)$|^(\w+) = ", stub)]
     assert sorted(names) == containercheck.__all__
+
+
+def test_of_every_check_it_is_said_whether_it_runs_on_other_architectures():
+    assert all_checks() == {*ELSEWHERE, *FULL_ONLY, *LACKING}
+    assert FULL_ONLY.isdisjoint(checks_of_plain_runs()) and len(checks_of_plain_runs()) > 20

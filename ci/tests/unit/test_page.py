@@ -250,12 +250,12 @@ def test_provenance_names_runtimes_images_and_differences():
     library = "/usr/lib/libmpi.so.40.30.4"
     assert ["mpi baseline", library] in cells["The same in all cases"]
     assert cells["What differs between cases"] == [
-        ["runtimes subject command", "apptainer", "all cases: generic"],
-        ["runtimes subject version", "apptainer version 1.3.4", a],
-        ["runtimes subject version", "apptainer version 1.4.5", c],
         ["host", "node1", f"{a}, B bare, 1 node"],
         ["host", "node2", c],
         ["mpi subject", library, "all cases: generic"],
+        ["runtimes subject command", "apptainer", "all cases: generic"],
+        ["runtimes subject version", "apptainer version 1.3.4", a],
+        ["runtimes subject version", "apptainer version 1.4.5", c],
         # But not the fingerprints of variables that no rule knows.
         ["sees bare libc", "glibc 2.36", c],
     ]

@@ -8,7 +8,6 @@ load Open MPI, are a reason to skip: the results of a program with two MPI libra
 Standard library only, Python 3.6 or newer.
 """
 
-import functools
 import hashlib
 import os
 import re
@@ -183,6 +182,3 @@ def digest_of_all(paths: Iterable[str]) -> str:
     for path in paths:
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()
-
-
-main = functools.partial(cache.provide, Program)

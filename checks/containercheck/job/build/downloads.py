@@ -16,7 +16,6 @@ machine, a comment in the requirements says for which (``machine``).
 Standard library only, Python 3.6 or newer.
 """
 
-import functools
 import http.client
 import os
 import re
@@ -216,8 +215,3 @@ class PythonEnvironment(cache.Entry):
         ]
         self.run(commands, env={**os.environ, "TMPDIR": str(work)})
         return self.path, self.content_of(self.path)
-
-
-main = functools.partial(cache.provide, Download)
-main_jars = functools.partial(cache.provide, Jars)
-main_venv = functools.partial(cache.provide, PythonEnvironment)

@@ -8,7 +8,6 @@ version, of the site's configuration file and of the target, so that a changed e
 Standard library only, Python 3.6 or newer.
 """
 
-import functools
 import os
 import re
 from pathlib import Path
@@ -242,6 +241,3 @@ def _content_of(path: Optional[str]) -> str:
         return Path(path).read_text() if path else ""
     except OSError as error:
         raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None
-
-
-main = functools.partial(cache.provide, Module)

@@ -19,7 +19,6 @@ pip in ``/mnt/pip.conf``.
 Standard library only, Python 3.6 or newer.
 """
 
-import functools
 import os
 import re
 from pathlib import Path
@@ -273,6 +272,3 @@ def image_of(
             print(f"{name}: the image has another build than bare runs: {error}", flush=True)
             return Image(shop, name)
     return image
-
-
-main = functools.partial(cache.provide, image_of)

@@ -16,7 +16,6 @@ Standard library only, Python 3.6 or newer.
 """
 
 import contextlib
-import functools
 import hashlib
 import io
 import json
@@ -167,9 +166,6 @@ class Ready(ImageEntry):
     def facts(self) -> Dict[str, Any]:
         """Return path, digest and size of the image; the size is None for a directory."""
         return {"bytes": None, **file_trees.facts_of(self.path, self._digest)}
-
-
-main_ready = functools.partial(cache.provide, Ready)
 
 
 def version_of(runtime: str) -> str:
@@ -459,9 +455,6 @@ def image_of_registry(
     return Kept(reference, directory, row) if row.storage else Pulled(reference, directory, runtime, architecture)
 
 
-main_pull = functools.partial(cache.provide, image_of_registry)
-
-
 # Conversions
 
 
@@ -741,6 +734,3 @@ def main_load() -> None:
     except (CacheError, OSError, KeyError) as error:
         Path(contract.UNPREPARED).touch()
         sys.exit(f"error: {texts.sanitized(str(error))}")
-
-
-main_convert = functools.partial(cache.provide, image_of)

@@ -11,7 +11,6 @@ counts at the time of concretisation.
 Standard library only, Python 3.6 or newer.
 """
 
-import functools
 import json
 import os
 import re
@@ -310,6 +309,3 @@ def _environment() -> Dict[str, str]:
     # The output is searched for English messages. For a package that needs a licence file, Spack opens an editor, and
     # waits until it is closed.
     return {**os.environ, "LC_ALL": "C", "VISUAL": "true"}
-
-
-main = functools.partial(cache.provide, SpackEnvironment)

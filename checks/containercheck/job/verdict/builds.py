@@ -13,8 +13,11 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 from containercheck.job import contract, texts
 from containercheck.job.verdict.findings import roomiest, starts
 
-#: What a program prints about its own build, by the name of the fact.
+#: What a program prints about its own build, by the name of the fact; and ``executable``, where the image has the tree
+#: that bare runs: the digest of the program of the ranks.
 Build = Mapping[str, str]
+#: Beginning of the line about two sides that run the same executable.
+SAME = "same build"
 
 
 def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, Build]:
@@ -24,9 +27,15 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
     :param runs: of the record.
     """
     builds: Dict[str, Build] = {}
+    packed = _packed_executable(stagedir)
     for run in runs:
         if run["side"] not in builds and run["status"] == 0:
             builds[run["side"]] = _printed_in(identity, stagedir / run["output"])
+            digest = run.get("executable", "")
+            if packed and digest:
+                # Its paths were replaced when it was packed.
+                own = {"executable": packed[0] if digest == packed[1] else digest}
+                builds[run["side"]] = {**builds[run["side"]], **own}
     return {side: build for side, build in builds.items() if build}
 
 
@@ -42,12 +51,20 @@ def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
 
 
 def difference(baseline: Build, subject: Build) -> str:
-    """Return a line that names two builds, the baseline's first; empty where they agree, or print nothing."""
+    """Return a line about two builds, the baseline's first; empty where they print the same, or nothing."""
     common = [name for name in baseline if name in subject]
     if all(baseline[name] == subject[name] for name in common):
-        return ""
-    first, second = (" ".join(build[name] for name in common if build[name]) for build in (baseline, subject))
+        return f"{SAME}, executable {baseline['executable'][:12]}" if "executable" in common else ""
+    first, second = (" ".join(build[name][:40] for name in common if build[name]) for build in (baseline, subject))
     return f"not the same build: {first} against {second}"
+
+
+def _packed_executable(stagedir: Path) -> List[str]:
+    """Return the digests of the program of the image's tree, as it is installed and as it is packed; empty for none."""
+    try:
+        return list(json.loads((stagedir / contract.IMAGE_RECORD).read_text())["tree"]["executable"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
 
 
 def _printed_in(identity: Iterable[Any], output: Path) -> Build:
@@ -86,12 +103,8 @@ def provenance(record: Mapping[str, Any], builds: Mapping[str, Build], stagedir:
     if record["halves"]:
         facts["halves"] = record["halves"]
     if (stagedir / contract.IMAGE_RECORD).exists():
-        # The record of a site's own image has no release; only images with an environment of Spack have that.
-        facts.update(_image(stagedir / contract.IMAGE_RECORD, ("release", "id", "source", "spack")))
-    if "spack" in facts and "image_spack" in facts:
-        for side in sides:
-            target = facts["spack" if side == contract.BASELINE else "image_spack"]["target"]
-            facts["builds"].setdefault(side, {})["target"] = target
+        # The record of a site's own image has no release; only images with the tree of bare have that.
+        facts.update(_image(stagedir / contract.IMAGE_RECORD, ("release", "id", "source", "tree")))
     # Images of sides that have their own.
     images = sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json")))
     if images:

@@ -72,7 +72,7 @@ class Comparison(NamedTuple):
     :ivar expected: whether a reference says what the overhead must be.
     :ivar round_seconds: duration of a round.
     :ivar emulated: whether the nodes' processors are emulated, so that nothing is judged.
-    :ivar difference: line that names both builds where they differ; empty where they agree, or are not known.
+    :ivar difference: line about both builds, where they differ or are proven to be the same; else empty.
     :ivar confirmed: result of the fresh rounds of a failure; None where nothing failed, or nothing was run again.
     """
 
@@ -412,6 +412,7 @@ class JobOutcome:
         lines += [comparison.warning for comparison in self.comparisons if comparison.warning]
         # No other line names the different builds of metrics that passed.
         passed = [pair for pair in self.comparisons if pair.difference and pair.verdict in (PASS, EMULATED)]
+        passed = [pair for pair in passed if not pair.difference.startswith(builds_of.SAME)]
         return lines + list(dict.fromkeys(f"{pair.subject_label}: {pair.difference}" for pair in passed))
 
     def rows(self) -> List[Dict[str, Any]]:

@@ -17,7 +17,7 @@ from containercheck.job.stats import forecasts
 from containercheck.report.table import Reason
 from containercheck.results import selections
 from containercheck.results.cases import Asked, Case, Key
-from containercheck.results.formatting import count, size, typed
+from containercheck.results.formatting import count, first, size, typed
 from containercheck.results.row import EMULATED as NOT_JUDGED
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import OTHERS
@@ -108,8 +108,7 @@ def shown(some: int, total: int, noun: str) -> str:
 
 def listed(cases: Sequence[Case]) -> str:
     """Return the names of the first cases, and the number of the others."""
-    more = f" and {len(cases) - NAMED} more" if len(cases) > NAMED else ""
-    return ", ".join(name(case) for case in cases[:NAMED]) + more
+    return first([name(case) for case in cases], NAMED)
 
 
 def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
@@ -242,8 +241,8 @@ def why(run: Case) -> str:
 
 def remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: how many metrics failed, and whether a later run passed."""
-    tally = selections.tally(run)
-    sentences = [f"Of its metrics: {tally}."] if " of " in tally else []
+    several = len(selections.verdicts(run)) > 1
+    sentences = [f"Of its metrics: {selections.tally(run)}."] if several else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
     return " ".join(sentences)
