@@ -185,7 +185,7 @@ COMMANDS: Mapping[str, Command] = {
         ("--name", "--nights", "--database", "--write"),
         (
             ("", "the bare values of all nights of the last 90 days on this system"),
-            ("-n HPCC --nights 20", "one check, where it has 20 nights"),
+            ("-n HPCC --nights 20", "one check, if it has 20 nights"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),

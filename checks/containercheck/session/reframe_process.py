@@ -48,8 +48,8 @@ ERROR = r"(?:.*ERROR: |^containercheck: )(.*)"
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
 #: Rates of a dry run, which has no job: ReFrame sleeps between its steps all the same.
 DRY = {"RFM_POLL_RATE_MIN": "20", "RFM_POLL_RATE_MAX": "20"}
-#: Starts ReFrame as its command does, checks the extras of the site file, and prints several parts of the configuration,
-#: of which ReFrame shows one at a time.
+#: Starts ReFrame as its command does, checks the extras of the site file, and prints several parts of the
+#: configuration, of which ReFrame shows one at a time.
 _SHOW = """
 import json, sys
 from reframe.core import config, runtime
