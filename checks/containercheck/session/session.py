@@ -248,7 +248,8 @@ class Session:
             report = load(Path(directory, "report-file"))
         mistakes = sorted({case.reason for case in collect([report]) if case.error in MISTAKES})
         if mistakes:
-            raise UsageError(mistakes[0])
+            # ReFrame puts the kind of the error before its message.
+            raise UsageError(mistakes[0].removeprefix("site error: "))
         return report
 
     def _foreseen(self) -> list[Case]:

@@ -97,7 +97,11 @@ def dry_run(monkeypatch, tmp_path):
 
 
 def test_a_fact_of_the_site_file_that_is_wrong_for_a_check_is_one_line_for_all_its_cases(dry_run, capsys):
-    mistake = {"result": "fail", "fail_reason": "site file, tolerances", "fail_info": {"exc_type": "SiteError"}}
+    mistake = {
+        "result": "fail",
+        "fail_reason": "site error: site file, tolerances",
+        "fail_info": {"exc_type": "SiteError"},
+    }
     place = dry_run(*(case(variant=variant, **mistake) for variant in ("bare", "generic")))
     assert run.session(["--estimate"], place) == 64
     _, *lines = capsys.readouterr().out.splitlines()
