@@ -13,6 +13,9 @@ import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, Metric, RanksPerNode, ThreadsPerRank, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
+#: On a virtual machine ten rounds of a duet spread by 3 %, and by 1.5 % while others keep all cores busy.
+DUET = {"duet": True, "duet_spread": 4.0}
+
 
 @rfm.simple_test
 class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
@@ -31,6 +34,8 @@ class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
     recipe = "palabos"
     run_limit = 300
     seconds = 70
+    # Ten rounds spread by 9 % in turn, and by 3 % at the same time.
+    gains_by_duet = True
     #: Steps that are timed. The noise is between runs, so they are short (ci/benchmark noise).
     timesteps = variable(int, value=30)
 
@@ -38,8 +43,8 @@ class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
     rank_count = Answer("ranks", r"^ranks (\d+)")
     metrics = [
         # With the start of the program, which reads its libraries from the image.
-        Metric("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True, scaling="strong"),
-        Metric("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, duet=True),
+        Metric("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, scaling="strong", **DUET),
+        Metric("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, **DUET),
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("threads", "sites", "steps")]
     # Sums over all sites: compilers and MPI libraries differ in the order.

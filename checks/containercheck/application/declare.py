@@ -77,6 +77,7 @@ class Metric:
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/rounds.py):
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
+    :param duet_spread: the spread of such rounds, where they spread less; None for ``spread``.
     :param sides: names of the only sides that have it; empty for all.
     :param of_peak: whether it is also reported in percent of the cores' peak, where the site names it (peak_per_core).
     :param parts: groups of the pattern, whose numbers are added up.
@@ -97,6 +98,7 @@ class Metric:
     scaling: str | None = None
     spread: float | None = None
     duet: bool = False
+    duet_spread: float | None = None
     sides: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     of_peak: bool = False
@@ -112,7 +114,7 @@ class Metric:
         for name, allowed in _ALLOWED.items():
             if (value := getattr(self, name)) not in allowed:
                 raise ValueError(f"metric {self.name}: {name} is {value!r}, not one of {_listed(allowed)}")
-        for name in ("factor", "spread"):
+        for name in ("factor", "spread", "duet_spread"):
             if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
                 raise ValueError(f"metric {self.name}: {name} is {value!r}, not a positive number")
         if unknown := [word for word in self.measures if word not in MEASURED]:

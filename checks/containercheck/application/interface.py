@@ -145,6 +145,8 @@ class ApplicationFacts(rfm.RegressionTest):
     min_ranks: int = 1
     #: Work of a run with the embedded input; a property if it depends on the case. None if it is not known.
     work: Work | None = None
+    #: Whether rounds spread less where both sides run at the same time on a virtual machine (``ci/benchmark noise``).
+    gains_by_duet: bool = False
     #: Values of the check's own axes in a plain run, by parameter; other cases belong to the full axes.
     plain = variable(dict, value={}, loggable=False)
     #: Whether this case belongs to the full axes, whatever ``plain`` says.
@@ -182,8 +184,9 @@ class ApplicationFacts(rfm.RegressionTest):
     #: nothing, runs once.
     rounds = variable(int, value=0)
     #: Whether both sides run at the same time, each on half of the cores, and once more with the halves swapped, so
-    #: that the host of a virtual machine disturbs both alike (sides/rounds.py).
-    duet = variable(typ.Bool, value=False)
+    #: that the host of a virtual machine disturbs both alike (sides/rounds.py). By default they do on a virtual machine
+    #: where the check gains by that: ``gains_by_duet``, and all its metrics suit it.
+    duet = variable(typ.Bool, type(None), value=None)
     #: Node-hours that a job may take; 0 for no limit but that of its rounds.
     node_hours = variable(float, int, value=0)
     #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.

@@ -64,6 +64,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     #: Sides of the job, in the order of their declaration; and what is left of it.
     job_sides: tuple[Side, ...]
+    #: Whether both sides run at the same time (sides/rounds.py).
+    is_duet = False
     finished: Finished
     # ReFrame's own, whose types no checker sees.
     executable: str
@@ -205,8 +207,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _lay_out(self) -> None:
         """Place the ranks of a side on the nodes, on half of a node for a duet."""
-        if self.is_duet:
-            self.site = rounds.half_of(
+        if self.side_count > 1:
+            obstacle = rounds.duet_obstacle(
                 self.site,
                 self.metrics,
                 nodes=self.num_nodes,
@@ -215,6 +217,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 gpus=self.gpu and self.site.gpus > 0,
                 unpacked=self.unpacked,
             )
+            self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, obstacle)
+        if self.is_duet:
+            self.site = rounds.half_of(self.site)
         self.layout = Layout.on(
             self.site,
             self.num_nodes,
@@ -225,14 +230,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
 
     @property
-    def is_duet(self) -> bool:
-        """Whether both sides run at the same time; a bare side has nothing to run beside."""
-        return bool(self.duet) and self.side_count > 1
-
-    @property
     def compared_metrics(self) -> list[declare.Metric]:
         """Metrics that are compared: in a duet those that suit it. Hooks of the application may still change them."""
-        return [metric for metric in self.metrics if metric.duet or not self.is_duet]
+        return rounds.duet_metrics(self.metrics) if self.is_duet else list(self.metrics)
 
     def ranks_on_node(self, site: Site) -> int | None:
         """Return the ranks on a node, ``ranks_per_node``; override it where they follow from the partition's cores."""

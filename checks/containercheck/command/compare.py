@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +83,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         print(f"compare: error: {error}", file=sys.stderr)
         return NOT_JUDGED
     metrics = [metric for pair in pairs for metric in _metrics(pair)]
-    if options.json:
-        print(json.dumps({"metrics": list(map(asdict, metrics)), "differences": differences(pairs)}, indent=2))
-    else:
-        print("\n".join([*_table(metrics, *options.both), *_lines(pairs)]), flush=True)
+    print("\n".join([*_table(metrics, *options.both), *_lines(pairs)]), flush=True)
     return BROKEN if any(metric.direction == WORSE for metric in metrics) else FINE
 
 

@@ -7,19 +7,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from containercheck.command import run
-from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
+from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, WRONG_USAGE, parsed
 from containercheck.history import peers
 from containercheck.history.peers import Outlier, Reading
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, say, speak_as
 from containercheck.results.row import is_finite
-from containercheck.session.reframe_process import Workplace
+from containercheck.session import reframe_process
+from containercheck.session.reframe_process import ReframeFailed, Workplace
+from containercheck.session.usage import UsageError
 
 #: Checks of a sweep, in ReFrame's notation: their jobs have a bare side too.
 CHECKS = r"^(StartUp|PingPong|HPCC|ImageFiles)%.*variant=generic%.*num_nodes=1($|%)"
 #: Seconds for the rounds of a job.
 SECONDS = 30
+#: Schedulers whose nodes ReFrame lists.
+LISTING = ("slurm", "squeue")
 #: Parameter of ReFrame's --distribute for the node of a case.
 NODE = ".nid"
 BARE, CONTAINER = "bare", "container"
@@ -29,6 +33,14 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one session with a job for each node and check, and return the exit status."""
     speak_as("nodes")
     options, rest, _ = parsed("nodes", argv)
+    try:
+        partitions = reframe_process.configuration(rest, place).system["partitions"]
+    except (ReframeFailed, UsageError) as error:
+        return run.ended([str(error)], WRONG_USAGE)
+    others = [each["name"] for each in partitions if each["scheduler"] not in LISTING]
+    if others:
+        problem = f"only Slurm lists its nodes, and {', '.join(others)} has another scheduler"
+        return run.ended([f"{problem}: choose a partition of Slurm, --system=SYSTEM:PARTITION"], WRONG_USAGE)
     named = any(re.match(r"-n|--name|-t|--tag", word) for word in rest)
     words = [*([] if named else ["-n", CHECKS]), "-S", f"seconds={SECONDS}", *rest]
     if not any(word.startswith("--distribute") for word in rest):
@@ -43,10 +55,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the bad nodes, and return the exit status."""
     ran = selections.ran(cases)
-    broken = [(case, failed) for case in ran if (failed := selections.failure(case)) and not case.rows]
-    lines = [
-        f"{_node(case)}: {case.application} failed: {failed.fail_reason.splitlines()[0]}" for case, failed in broken
-    ]
+    # A verdict on containers says nothing about nodes, nor does the end of the session.
+    broken = [case for case in ran if case.result == "fail" and not case.rows]
+    lines = [f"{_node(case)}: {case.application} failed: {case.fail_reason.splitlines()[0]}" for case in broken]
     lines += described(peers.outliers(readings(ran)))
     for line in [*lines, *problems]:
         say(line)
@@ -54,7 +65,7 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     few = [name for name, nodes in names.items() if len(nodes) < peers.FEWEST]
     for name in few:
         say(f"{name} has {count(len(names[name]), 'node')}: to name one takes {peers.FEWEST}")
-    if not lines:
+    if not (lines or problems or few):
         say(f"no node is worse than its peers, of {count(sum(map(len, names.values())), 'node')}")
     return BROKEN if lines else NOT_JUDGED if problems or few or not ran else FINE
 

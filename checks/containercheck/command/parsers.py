@@ -185,7 +185,7 @@ COMMANDS: Mapping[str, Command] = {
         ("--name", "--nights", "--database", "--write"),
         (
             ("", "the bare values of all nights of the last 90 days on this system"),
-            ("-n HPCC --nights 20", "one check, if it has 20 nights"),
+            ("-n HPCC --nights 20", "one check, with at least 20 nights"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),
@@ -207,7 +207,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "compare": Command(
         "Compares two sessions, hosts, months, partitions or sides: overheads, bare values, recorded differences.",
-        ("--json", "--database"),
+        ("--database",),
         (
             ("old.json new.json", "the reports of two sessions or hosts"),
             ("here.jsonl there.db", "two sites, by exported lines and a results database"),

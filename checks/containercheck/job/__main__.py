@@ -57,8 +57,9 @@ def main():
     if len(sys.argv) > 1 and sys.argv[1].startswith(OWNERS):
         # All programs of the build step may need it (job/build/file_trees.py).
         os.environ["CONTAINERCHECK_CACHE_OWNERS"] = sys.argv.pop(1)[len(OWNERS) :]
-    if len(sys.argv) < 2 or sys.argv[1] not in {**PROGRAMS, **ENTRIES}:
-        sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(sorted({**PROGRAMS, **ENTRIES}))))
+    known = sorted(list(PROGRAMS) + list(ENTRIES))
+    if len(sys.argv) < 2 or sys.argv[1] not in known:
+        sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(known)))
     load_package()
     # What is built and run here is used on the next night too, and the group need not be able to change it.
     os.umask(os.umask(0o077) | 0o022)

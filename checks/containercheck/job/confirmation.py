@@ -20,26 +20,28 @@ That takes twice as long as the rounds at most.
 import argparse
 import collections
 import contextlib
+import itertools
 import math
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from containercheck.job import contract, observation, processes, start_ranks
+from containercheck.job import contract, observation, processes, start_ranks, texts
 from containercheck.job.build import file_trees
 from containercheck.job.explain import halving
-from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
+from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX, Cause, Change
 from containercheck.job.explain.explanation import Endings, Explaining, Tried
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.outputs.experiments import Remedy, disagreement
+from containercheck.job.outputs.experiments import PART, Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, WRONG, Problem, read_run
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
-from containercheck.job.stats.pairs import FAIL, PASS
+from containercheck.job.stats.pairs import FAIL, PASS, Pairs
 from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
 
 #: Least seconds of a confirmation, and how much longer than the rounds it may take within what they were allowed.
@@ -54,11 +56,14 @@ LEAST_LIMIT, SLOWEST = 5.0, 3.0
 PATIENCE = 300.0
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
+#: Words before a program that print when it begins, and name of a container that has them.
+TIMED = "timed"
+BEGINNING = """sh -c 'read -r now _ </proc/uptime; echo "containercheck: begins at $now" >&2; exec "$@"' sh"""
 #: Kinds of problems of runs that ended badly.
 BADLY = (HANG, RANKS, STATUS, WRONG, DIFFER)
 #: Halving: least seconds of it, and how much longer than the rounds it may take; rounds of a step; and how much larger
 #: than the spread of rounds an overhead has to be, for that many rounds to tell whether half of it is gone.
-LEAST_HALVING, LONGER_HALVING, ROUNDS_OF_STEP, LARGE = 60.0, 2.0, 2, 4.0
+LEAST_HALVING, LONGER_HALVING, ROUNDS_OF_STEP, LARGE = 120.0, 2.0, 2, 4.0
 
 
 class HalvingEnded(Exception):
@@ -98,7 +103,10 @@ class Confirmation:
         self._proving: Optional[Evaluation] = None
         # Groups of differences that are halved: remedies that the record does not have.
         self._groups: List[Remedy] = []
+        self._numbers = itertools.count(1)
         self._remarks: List[str] = []
+        # Of a slow container, seconds of a run that pass before its program begins.
+        self._before: Dict[str, float] = {}
         self._first: Dict[Place, Tuple[int, int]] = {}
         self.tried: List[Tried] = []
         self._began = self._budget = self._longest = self._took = 0.0
@@ -132,6 +140,7 @@ class Confirmation:
             if failed and not problems and not self._evaluation.emulated:
                 self._first = {place: self._counts(place) for place in failed}
                 self._confirm(failed)
+                self._time_beginning()
                 self._halve_slowness()
         finally:
             self._took = self.seconds
@@ -205,7 +214,7 @@ class Confirmation:
             for each in self.tried
             if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
         ]
-        return self._explaining.explain_slowness(self._evaluation, standing, kept)
+        return self._explaining.explain_slowness(self._evaluation, standing, kept, self._before)
 
     def _counts(self, place: Place) -> Tuple[int, int]:
         pairs = self._evaluation.pairs[place]
@@ -239,22 +248,42 @@ class Confirmation:
             self._round(self._fresh, sides)
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
 
+    def _time_beginning(self) -> None:
+        """Run a container that is slow once more, with words before its program that print the time."""
+        name = next((place.side for place, said in self.confirmed.items() if said.result == CONFIRMED), "")
+        if not name or not self._facts.remedies or not self._has_time(name):
+            return
+        self._number += 1
+        timed = Remedy(TIMED, name, {})
+        self._groups.append(timed)
+        Launch(name).with_remedy(timed.name, Change(PREFIX, BEGINNING))
+        began = time.monotonic()
+        run = self._runner.run(self._number, timed.name, self._limit(timed.name))
+        printed = re.search(
+            r"^containercheck: begins at ([\d.]+)$", texts.tail(Path(run["output"], contract.ERR)), re.M
+        )
+        # The clock of the runs is that of /proc/uptime, without the time that a machine was suspended.
+        if printed:
+            self._before[name] = float(printed[1]) - began
+
     # Halving.
 
     def _halve_slowness(self) -> None:
         """Halve the differences of the first container that is slow, and that no remedy helps."""
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
-        if not name or not self._facts.remedies or self._runner.at_once:
+        if not name or not self._facts.remedies:
             return
         sides = self._compared([name])
-        found = self._halved(name, lambda groups: self._help_in_rounds(name, metrics, sides, groups))
+        found = self._halved(name, lambda groups: self._help_in_rounds(name, metrics, groups))
         remedy = self._add_remedy(found, name, metrics) if found else None
         if remedy:
             places = [Place(name, metric) for metric in metrics]
-            self._proving = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places)
+            self._proving, why = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places), self._why
             while self._goes_on(self._proving):
                 self._number += 1
                 self._round(self._proving, sides)
+            # That of the rounds that confirm stands.
+            self._why = why
 
     def _unexplained(self) -> Dict[str, Dict[str, float]]:
         """Return the overheads of confirmed failures that no remedy helps and that two rounds can decide, by side."""
@@ -290,9 +319,10 @@ class Confirmation:
         if self._rounds.seconds:
             most = max(LEAST_HALVING, LONGER_HALVING * self._rounds.seconds)
             self._budget = self.seconds + min(most, self._facts.deadline - self._runner.seconds)
-        label, tried = self._facts.side(name).label, [each.cause.change for each in self.tried]
+        label = self._facts.side(name).label
+        in_vain = [each.cause.change for each in self.tried if self._is_in_vain(each)]
         kinds = self._explaining.differences(name, os.environ, ends)
-        kinds = [[cause for cause in kind if cause.change not in tried] for kind in kinds]
+        kinds = [[cause for cause in kind if cause.change not in in_vain] for kind in kinds]
         kinds = [kind for kind in kinds if kind]
         count = sum(map(len, kinds))
         try:
@@ -307,35 +337,61 @@ class Confirmation:
             self._remarks.append(f"{label}: {what} were taken back in vain")
         return None
 
-    def _group(self, name: str, group: Sequence[Cause], metrics: Dict[str, float]) -> Remedy:
-        """Return a remedy that takes several differences back."""
+    def _is_in_vain(self, tried: Tried) -> bool:
+        """Return whether a remedy did not help: a run of it ended badly, or it takes no half of an overhead away."""
+        name = tried.remedy.name
+        fresh = self._fresh.experiments if self._fresh else None
+        helps = [trial.helps.verdict for trial in fresh.trials.get(name, {}).values()] if fresh else []
+        failed = name in fresh.failed if fresh else False
+        return failed or PASS in helps or not all(self._ended_well.get(name, ()))
+
+    def _group(self, name: str, group: Sequence[Cause]) -> str:
+        """Make a remedy that takes several differences back; return its name."""
         change = halving.together(group).change
         assert change
-        remedy = Remedy(self._new_name(), name, metrics)
+        remedy = Remedy(self._new_name(), name, {})
         Launch(name).with_remedy(remedy.name, change)
         self._groups.append(remedy)
         print(f"{remedy.name} is {name} with {len(group)} differences taken back", flush=True)
-        return remedy
+        return remedy.name
 
-    def _help_in_rounds(
-        self, name: str, metrics: Dict[str, float], sides: Sequence[str], groups: Sequence[Sequence[Cause]]
-    ) -> List[bool]:
-        """Return which groups of differences take at least half of each overhead away, in each of two rounds."""
-        run = sum(self._runner.took.get(side, 0.0) for side in sides) + len(groups) * self._runner.took.get(name, 0.0)
-        if self.seconds + ROUNDS_OF_STEP * run * (1 + SPARE) > self._budget:
+    def _help_in_rounds(self, name: str, metrics: Mapping[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
+        """Return which groups of differences take at least half of each overhead away, in each of two rounds.
+
+        These are rounds of the container and the remedies that have helped so far, without bare.
+        """
+        # All run once; mostly one of them helps, and runs in the other rounds.
+        runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
+        if self.seconds + runs * self._runner.took.get(name, 0.0) * (1 + SPARE) > self._budget:
             raise HalvingEnded
-        remedies = [self._group(name, group, metrics) for group in groups]
-        evaluation = Evaluation(self._facts.of_sides(sides), Path(), remedies, [Place(name, each) for each in metrics])
+        helping = [self._group(name, group) for group in groups]
+        remedies = list(helping)
         for _ in range(ROUNDS_OF_STEP):
             self._number += 1
-            self._round(evaluation, sides)
-        trials = evaluation.experiments.trials
-        return [
-            remedy.name not in evaluation.experiments.failed
-            and bool(trials.get(remedy.name))
-            and all(trial.helps.above_tolerance == ROUNDS_OF_STEP for trial in trials[remedy.name].values())
-            for remedy in remedies
-        ]
+            names = [name, *helping]
+            self._runner.coin.shuffle(names)
+            values = {each: self._metrics_of_run(each) for each in names}
+            helping = [each for each in helping if self._takes_half(metrics, values[each], values[name])]
+        return [each in helping for each in remedies]
+
+    def _metrics_of_run(self, name: str) -> Mapping[str, float]:
+        """Run a side or a remedy; return its metrics, none where it fails."""
+        run = self._runner.run(self._number, name, self._limit(name))
+        result = read_run(run, self._facts, Path(), self._repeats.get(name, name))
+        return result.values.metrics if result.values and not result.problems else {}
+
+    def _takes_half(
+        self, metrics: Mapping[str, float], mended: Mapping[str, float], container: Mapping[str, float]
+    ) -> bool:
+        """Return whether a remedy takes half of each overhead away, by one run of it and one of the container."""
+        for metric in (metric for metric in self._facts.metrics if metric.name in metrics):
+            if metric.name not in mended or metric.name not in container:
+                return False
+            pairs = Pairs(metric.better, metric.compare, -math.inf, PART * metrics[metric.name], 1)
+            pairs.add(mended[metric.name], container[metric.name])
+            if not pairs.above_tolerance:
+                return False
+        return True
 
     def _help_at_once(
         self, name: str, ends_well: Callable[[str], bool], groups: Sequence[Sequence[Cause]]
@@ -346,7 +402,7 @@ class Confirmation:
             if not self._has_time(name):
                 raise HalvingEnded
             self._number += 1
-            helped.append(not any(helped) and ends_well(self._group(name, group, {}).name))
+            helped.append(not any(helped) and ends_well(self._group(name, group)))
         return helped
 
     def _goes_on(self, fresh: Evaluation) -> bool:
@@ -362,7 +418,8 @@ class Confirmation:
         failed = fresh.experiments.failed
         names = [*sides, *(name for name in fresh.experiments.names if name not in failed)]
         self._runner.coin.shuffle(names)
-        for runs in self._runner.turns(self._number, names, self._limit):
+        in_turn = bool(fresh.experiments.names)
+        for runs in self._runner.turns(self._number, names, self._limit, in_turn):
             for run in runs:
                 fresh.add(run)
         self._longest = max(self._longest, time.monotonic() - began)
@@ -372,9 +429,6 @@ class Confirmation:
 
     def _most_remedies(self, sides: Sequence[str]) -> int:
         """Return how many remedies the time is enough for, in as many rounds as the first phase had."""
-        if self._runner.at_once:
-            # A side has half of the node, and a remedy would need a half of its own.
-            return 0
         run = max((self._runner.took.get(name, 0.0) for name in sides), default=0.0)
         # Rounds of an earlier job took none of this one's time.
         rounds = max(FEWEST, min(self._number, min((first for first, _ in self._first.values()), default=FEWEST)))
@@ -410,7 +464,7 @@ class Confirmation:
         return remedy
 
     def _new_name(self) -> str:
-        return f"remedy{len(self.tried) + len(self._groups) + 1}"
+        return f"remedy{next(self._numbers)}"
 
     def _limit(self, name: str) -> float:
         """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
@@ -427,8 +481,6 @@ class Confirmation:
 
     def _ended_in_container(self) -> str:
         """Return the only container all of whose runs ended or hung, where those of its measure did not; else empty."""
-        if self._runner.at_once:
-            return ""
         bad = self._bad_runs()
         failed = {side for side, _ in bad}
         for side in self._facts.sides:

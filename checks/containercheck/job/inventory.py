@@ -137,7 +137,11 @@ def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
         path = shutil.which(command)
         if not path:
             continue
-        status, output = output_of([path, *container_runtimes.by_command(command).version])
+        row = container_runtimes.by_command(command)
+        # The launcher's plugin, which may not be there, starts the containers.
+        if row.required_option and row.required_option not in output_of([path, "--help"])[1]:
+            continue
+        status, output = output_of([path, *row.version])
         runtime = container_runtimes.recognized(command, output)
         runtimes_here.append(
             {

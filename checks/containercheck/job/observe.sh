@@ -19,6 +19,7 @@ node() {
     cat /proc/self/limits
     title status
     cat /proc/self/status
+    echo "Timer_slack: $(cat /proc/self/timerslack_ns)"
     title priority
     cat /proc/self/stat
     title mounts

@@ -117,11 +117,6 @@ class Runner:
         self.write()
 
     @property
-    def at_once(self) -> bool:
-        """Whether both sides run at the same time, each on half of the node."""
-        return bool(self._halves)
-
-    @property
     def seconds(self) -> float:
         """Seconds since the start of the job."""
         return time.monotonic() - self._began
@@ -144,15 +139,20 @@ class Runner:
         return self._added(run, number, side)
 
     def turns(
-        self, number: int, sides: Sequence[str], limit: Optional[Callable[[str], float]] = None
+        self,
+        number: int,
+        sides: Sequence[str],
+        limit: Optional[Callable[[str], float]] = None,
+        in_turn: bool = False,
     ) -> Iterator[List[Dict[str, Any]]]:
         """Run the sides of a round, and yield their parts of the record: each by itself, or both that ran at once.
 
         Two sides at once run on halves of the node, and once more with the halves swapped, unless one has failed.
 
         :param limit: returns the seconds that a side may take; by default :meth:`limit`.
+        :param in_turn: whether sides of a duet run one after the other, because a remedy has no half of its own.
         """
-        if not self._halves:
+        if in_turn or not self._halves:
             for side in sides:
                 yield [self.run(number, side, (limit or self.limit)(side))]
             return
@@ -194,7 +194,7 @@ class Runner:
             self.took[side] = run["seconds"]
         self.record["runs"].append(run)
         self.write()
-        where = " on processors {}".format(run["processors"]) if self._halves else ""
+        where = " on processors {}".format(run["processors"]) if "processors" in run else ""
         print(f"round {number} {side}{where}: {describe(run)}", flush=True)
         return run
 

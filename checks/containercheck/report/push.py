@@ -10,7 +10,6 @@ import http.client
 import json
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,10 +105,9 @@ def _try(sink: Sink, outcome: Outcome, errors: dict[str, str]) -> None:
     try:
         _SENDERS[sink.kind](sink, outcome)
         errors.pop(sink.name, None)
-    except urllib.error.HTTPError as error:
-        errors[sink.name] = f"its server answered {error.code} {error.reason}"
     except OSError as error:
-        errors[sink.name] = str(getattr(error, "reason", error))
+        # Those of urllib too: an answer of the server such as "HTTP Error 403: Forbidden".
+        errors[sink.name] = str(error)
     except (ValueError, http.client.HTTPException):
         # The message would contain the address, which may be a secret.
         errors[sink.name] = "its address is wrong, or its server does not speak HTTP"
@@ -189,7 +187,8 @@ def _append_lines(sink: Sink, outcome: Outcome) -> None:
 
 
 def _post_lines(sink: Sink, outcome: Outcome) -> None:
-    headers = {"Authorization": f"Bearer {sink.secret()}"} if sink.has_secret else {}
+    token = sink.secret()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     _post(sink.url or "", json_lines(outcome), {"Content-Type": "application/x-ndjson", **headers})
 
 

@@ -133,6 +133,7 @@ def verdict(row: Row, counted: bool = False) -> str:
     remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
     remarks += ["rounds spread more than is known of them"] if row.contradicted else []
     remarks += [row.difference] if row.difference else []
+    remarks += ["both sides at once, on halves of the node"] if row.duet and row.is_comparison else []
     remarks += [] if row.answers_compared else ["answers not compared"]
     return word + (f" ({'; '.join(remarks)})" if remarks else "")
 

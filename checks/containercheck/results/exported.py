@@ -86,18 +86,6 @@ def cause_of(case: Case) -> str:
 def _place(case: Case) -> Place:
     system, _, environ, _ = case.key
     failed = selections.failure(case)
-    reason = failed.fail_reason if failed else case.skip_reason if case.result == "skip" else ""
-    return Place(
-        system=system,
-        partition=case.partition,
-        environ=environ,
-        host=str(case.provenance.get("host") or ""),
-        application=case.application,
-        variant=case.variant,
-        nodes=case.nodes,
-        axes=dict(case.axes),
-        result=case.result,
-        reason=reason,
-        cause=cause_of(case),
-        when=case.when,
-    )
+    shared = {name: getattr(case, name) for name in _OF_CASE}
+    shared["reason"] = failed.fail_reason if failed else case.reason
+    return Place(system=system, environ=environ, host=case.provenance.get("host", ""), cause=cause_of(case), **shared)

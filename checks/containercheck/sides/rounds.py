@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from containercheck.application.declare import Metric
-from containercheck.job import contract
+from containercheck.job import contract, this_node
 from containercheck.job.container_runtimes import Runtime
 from containercheck.site import node_commands
 from containercheck.site.layout import LayoutError
@@ -27,7 +27,7 @@ from containercheck.site.sites import Site, usable_processors
 QUIET = 2.0
 
 
-def half_of(
+def duet_obstacle(
     site: Site,
     metrics: Sequence[Metric],
     *,
@@ -36,10 +36,8 @@ def half_of(
     runtime: Runtime | None = None,
     gpus: bool = False,
     unpacked: bool = False,
-) -> Site:
-    """Return a partition as each side of a duet sees it: a node with half of the cores and memory.
-
-    A launcher that binds ranks would not know of their half: the runner confines them to it.
+) -> str:
+    """Return why the sides cannot run at the same time; empty where they can.
 
     :param metrics: metrics that the check declares.
     :param nodes: number of nodes of the job.
@@ -47,7 +45,6 @@ def half_of(
     :param runtime: runtime of the container; None without one.
     :param gpus: whether the program uses GPUs of the node.
     :param unpacked: whether the image is a directory of the stage directory.
-    :raises LayoutError: the sides cannot run at the same time.
     """
     usable, cores = usable_processors(), site.cores or 0
     obstacles = {
@@ -61,10 +58,42 @@ def half_of(
         "its image is a directory of the stage directory, of which each side would need its own": unpacked,
         "a daemon starts its container, wherever it likes": bool(runtime and not runtime.starts_containers),
     }
-    for obstacle, applies in obstacles.items():
-        if applies:
-            raise LayoutError(f"cannot be measured as a duet: {obstacle}")
-    return replace(site, cores=cores // 2, memory_per_node=site.memory // 2, binding="none")
+    return next((obstacle for obstacle, applies in obstacles.items() if applies), "")
+
+
+def half_of(site: Site) -> Site:
+    """Return a partition as each side of a duet sees it: a node with half of the cores and memory.
+
+    A launcher that binds ranks would not know of their half: the runner confines them to it.
+    """
+    return replace(site, cores=(site.cores or 0) // 2, memory_per_node=site.memory // 2, binding="none")
+
+
+def on_hypervisor() -> bool:
+    """Return whether this machine is virtual."""
+    return this_node.is_virtual(this_node.CPUINFO.read_text())
+
+
+def is_duet(wanted: bool | None, gains: bool, metrics: Sequence[Metric], obstacle: str) -> bool:
+    """Return whether the sides of a check run at the same time.
+
+    By default they do on a virtual machine, where the check gains by that and no metric is left out.
+
+    :param wanted: the option ``duet``; None for the default.
+    :param gains: whether the rounds of the check spread less then.
+    :param obstacle: see :func:`duet_obstacle`.
+    :raises LayoutError: it is wanted, and cannot be.
+    """
+    if wanted and obstacle:
+        raise LayoutError(f"cannot be measured as a duet: {obstacle}")
+    if wanted is not None:
+        return wanted
+    return gains and not obstacle and all(metric.duet for metric in metrics) and on_hypervisor()
+
+
+def duet_metrics(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics that are compared in a duet, with the spread that they have there."""
+    return [replace(metric, spread=metric.duet_spread or metric.spread) for metric in metrics if metric.duet]
 
 
 def duet_note(metrics: Sequence[Metric]) -> str:

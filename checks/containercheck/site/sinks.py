@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,26 +54,20 @@ class Sink:
     link: str | None = extra(str)
 
     @property
-    def has_secret(self) -> bool:
-        """Whether the site names the source of a secret."""
-        return bool(self.secret_file or self.secret_variable)
-
-    @property
     def file(self) -> Path:
         """The file or directory, with $VARIABLES and ~ expanded."""
         return _path(self.path or "")
 
     def secret(self) -> str:
-        """Return the secret.
+        """Return the secret; empty where the site names none.
 
         :raises OSError: the file cannot be read, or there is no such variable.
         """
         if self.secret_file:
             return _path(self.secret_file).read_text().strip()
-        secret = os.environ.get(self.secret_variable or "", "")
-        if not secret:
+        if self.secret_variable and self.secret_variable not in os.environ:
             raise OSError(f"the environment has no {self.secret_variable}")
-        return secret
+        return os.environ.get(self.secret_variable or "", "")
 
     def require(self) -> None:
         """Check that the keys fit together.
@@ -83,7 +77,7 @@ class Sink:
         missing = [key for key in ("kind", *KINDS.get(self.kind, ())) if not getattr(self, key)]
         if missing:
             raise ValueError(f"{self.name} needs the key {missing[0]!r}")
-        if self.kind in CHATS and (self.url or not self.has_secret):
+        if self.kind in CHATS and (self.url or not (self.secret_file or self.secret_variable)):
             raise ValueError(
                 f"{self.name}: the address of a webhook is a secret: write it into a file that only you can read, and "
                 "name that in 'secret_file'; or name a variable in 'secret_variable'"
@@ -110,25 +104,18 @@ def declared(settings: Mapping[str, Any]) -> list[Sink]:
 
 
 def of_system(system: Mapping[str, Any], command: str) -> list[Sink]:
-    """Return the sinks of all partitions of a system for the results of a command; equal ones count once.
+    """Return the sinks of all partitions of a system for the results of a command; those of one name count once.
 
     :param system: as the site file has it.
     :raises SiteError, ValueError: see :func:`declared`.
     """
     settings = [_settings(partition) for partition in system.get("partitions", ())]
-    return _unequal(sink for each in settings for sink in declared(each) if command in (sink.commands or COMMANDS[:1]))
+    by_name = {sink.name: sink for each in settings for sink in declared(each)}
+    return [sink for sink in by_name.values() if command in (sink.commands or COMMANDS[:1])]
 
 
 def _settings(partition: Mapping[str, Any]) -> Mapping[str, Any]:
     return ((partition.get("extras") or {}).get(NAMESPACE) or {}).get("sinks") or {}
-
-
-def _unequal(sinks: Iterable[Sink]) -> list[Sink]:
-    found: list[Sink] = []
-    for sink in sinks:
-        if sink not in found:
-            found.append(sink)
-    return found
 
 
 def _path(text: str) -> Path:

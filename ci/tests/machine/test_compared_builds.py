@@ -32,7 +32,7 @@ def partition(arch, architecture="x86_64", **facts):
 
 
 def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
-    """One of three sides was limited as one of two: 600 s before the rounds, 60 s of rounds, two failures of each."""
+    """The limit has 600 s before the rounds, twice 60 s of rounds, and two failures of each side."""
     expected = {}
     for compared in ("", "runtimes=old:apptainer,new:apptainer", "runtimes=old:apptainer,a:apptainer,b:apptainer"):
         words = ["-S", compared] if compared else []
@@ -42,7 +42,7 @@ def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
             expected.setdefault(variant, []).append((case["expected"], case["at_most"]))
     assert expected == {
         "bare": [(165, 1800)] * 3,
-        "generic": [(15 + count * 150, 660 + 2 * count * 600) for count in (2, 3, 4)],
+        "generic": [(15 + 2 * count * 150, 720 + 2 * count * 600) for count in (2, 3, 4)],
     }
 
 

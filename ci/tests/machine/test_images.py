@@ -17,9 +17,6 @@ from containercheck.job.build.image_build import Image, Workshop
 
 HERE = platform.machine()
 RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
-
-#: Where Debian's busybox-static puts a program that needs no library.
-BUSYBOX = "/bin/busybox"
 RECIPE = """Bootstrap: scratch
 
 %arguments
@@ -225,26 +222,6 @@ def test_without_the_keyring_no_debian_is_installed(recipes, tmp_path, monkeypat
     image.prepare()
 
 
-def test_a_missing_recipe_or_file_is_a_clear_error(recipes, tmp_path):
-    assert "no definition file" in build(recipes, tmp_path / "cache", "absent").stderr
-    (tmp_path / "payload.txt").unlink()
-    assert "tiny.def copies" in build(recipes, tmp_path / "cache").stderr
-
-
-def test_the_bytes_of_its_files_are_counted_when_it_is_built(recipes, tmp_path):
-    if not os.path.exists(BUSYBOX):
-        pytest.skip("needs busybox-static")
-    root = tmp_path / "root" / "bin"
-    root.mkdir(parents=True)
-    shutil.copy(BUSYBOX, root)
-    for name in ("sh", "tar", "grep", "ls"):
-        (root / name).symlink_to("busybox")
-    (recipes / "tiny.def").write_text(f"Bootstrap: localimage\nFrom: {root.parent}\n")
-    program = os.path.getsize(BUSYBOX)
-    assert build(recipes, tmp_path / "cache").returncode == 0
-    assert program < recorded(tmp_path)[contract.CONTENT_BYTES] < program + (64 << 10)
-
-
 def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_path):
     cache = tmp_path / "cache"
     (recipes / "above.def").write_text("Bootstrap: localimage\nFrom: {{ BASE }}\n\n%arguments\n    BASE=tiny\n")
@@ -312,11 +289,3 @@ def test_the_architecture_of_an_unpacked_image_is_that_of_its_shell(tmp_path):
     assert image_files.read_architecture(unpacked) == platform.machine()
     assert take(tmp_path, unpacked, platform.machine()).returncode == 0
     assert "is for" in take(tmp_path, unpacked, "riscv64").stderr
-
-
-def test_two_that_make_one_link_at_once_both_end_with_a_link(tmp_path):
-    (tmp_path / "target.sif").write_bytes(b"image")
-    command = entry_command("ready", image=tmp_path / "target.sif", link=tmp_path / "link.sif")
-    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(6)]
-    assert [process.wait(timeout=60) for process in running] == [0] * 6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "link.sif", "target.sif"]

@@ -93,7 +93,7 @@ def completed(tmp_path, line):
 
 def test_the_shell_completes_commands_and_their_options(tmp_path):
     assert completed(tmp_path, "containercheck ") >= {*COMMANDS}
-    assert completed(tmp_path, "containercheck ni") == {"nightly"}
+    assert completed(tmp_path, "containercheck n") == {"nightly", "nodes"}
     assert completed(tmp_path, "containercheck nightly --no") == {"--node-hours"}
     assert completed(tmp_path, "containercheck report --") == {"--help", "--html", "--database"}
 

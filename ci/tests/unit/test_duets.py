@@ -30,16 +30,24 @@ DUET = {"cores": 1, "stagedir": "/stage"}
 def machine(monkeypatch):
     """Have a machine with four processors."""
     monkeypatch.setattr(rounds, "usable_processors", lambda: 4)
+    monkeypatch.setattr(rounds, "on_hypervisor", lambda: True)
 
 
-def half(site=SITE, metrics=(RATE, TIME), **facts):
-    return rounds.half_of(site, metrics, **facts)
+def duet(wanted=True, gains=False, site=SITE, metrics=(RATE, TIME), **facts):
+    return rounds.is_duet(wanted, gains, metrics, rounds.duet_obstacle(site, metrics, **facts))
 
 
 def test_each_side_has_half_of_the_cores_and_of_the_memory():
-    layout = Layout.on(half(), 1, None, 1, 1)
-    assert (layout.ranks, half().cores, half().memory) == (2, 2, 4 << 30)
+    half = rounds.half_of(SITE)
+    layout = Layout.on(half, 1, None, 1, 1)
+    assert (layout.ranks, half.cores, half.memory) == (2, 2, 4 << 30)
     assert layout.bound_by("mpirun") == ["--bind-to none"]
+
+
+def test_metrics_of_a_duet_have_the_spread_that_was_measured_there():
+    less = replace(RATE, spread=6.0, duet_spread=3.0)
+    compared = rounds.duet_metrics([less, replace(TIME, spread=6.0), START])
+    assert [(metric.name, metric.spread) for metric in compared] == [("rate", 3.0), ("time", 6.0)]
 
 
 def test_metrics_that_cannot_be_compared_so_are_named():
@@ -64,8 +72,28 @@ def test_metrics_that_cannot_be_compared_so_are_named():
 )
 def test_a_check_that_cannot_be_a_duet_is_skipped_with_the_reason(facts, why):
     with pytest.raises(LayoutError) as error:
-        half(**facts)
+        duet(**facts)
     assert str(error.value) == f"cannot be measured as a duet: {why}"
+    assert not duet(None, True, **facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_virtual", "found"),
+    [
+        ({}, True, True),
+        # On a real node, of a check that does not gain, or where a metric would be left out.
+        ({}, False, False),
+        ({"gains": False}, True, False),
+        ({"metrics": [RATE, START]}, True, False),
+        ({"wanted": False}, True, False),
+        ({"wanted": True, "gains": False, "metrics": [RATE, START]}, False, True),
+    ],
+)
+def test_both_run_at_once_by_default_where_the_check_gains_by_that_on_a_virtual_machine(
+    monkeypatch, facts, is_virtual, found
+):
+    monkeypatch.setattr(rounds, "on_hypervisor", lambda: is_virtual)
+    assert duet(**{"wanted": None, "gains": True, **facts}) == found
 
 
 def measured(rounds, metric):

@@ -83,6 +83,12 @@ def test_how_apptainer_mounts_image_files(programs, tmp_path, monkeypatch, helpe
     assert (runtime["name"], runtime["version"], runtime["mounts"]) == ("Apptainer", "apptainer version 1.4.5", mounts)
 
 
+@pytest.mark.parametrize("plugin", [True, False])
+def test_a_launcher_is_a_runtime_only_with_the_plugin_that_starts_containers(programs, plugin):
+    write_program(programs / "srun", f"echo --nodes {'--container-image' * plugin}")
+    assert [runtime["name"] for runtime in inventory.runtimes()] == ["Pyxis"] * plugin
+
+
 @pytest.mark.parametrize(
     ("said", "plugins"),
     [

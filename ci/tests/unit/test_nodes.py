@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import made
 import numpy as np
 import pytest
 from containercheck.command import nodes
 from containercheck.history import peers
 from containercheck.history.peers import Reading
+from containercheck.session.reframe_process import Configuration
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,9 +105,28 @@ def test_good_nodes_are_fine_even_if_their_containers_are_slow(capsys):
 def test_what_could_not_be_judged_is_not_fine(capsys):
     assert concluded(capsys)[0] == 2
     assert concluded(capsys, *map(case, range(8)), problems=["stopped by SIGTERM"])[0] == 2
+    aborted = case(7, bare=None, result="abort", fail_reason="aborted due to KeyboardInterrupt")
+    status, lines = concluded(capsys, *map(case, range(7)), aborted, problems=["stopped by SIGTERM"])
+    assert (status, lines[0]) == (2, "run: stopped by SIGTERM")
     status, lines = concluded(capsys, *map(case, range(5)))
     assert status == 2
     assert lines[0] == "run: compute has 5 nodes: to name one takes 6"
+
+
+def of_schedulers(monkeypatch, *schedulers):
+    partitions = [{"name": f"part{place}", "scheduler": name} for place, name in enumerate(schedulers)]
+    system = {"name": "cluster", "partitions": partitions}
+    configured = Configuration(system, Path(), None, Path(), (), ())
+    monkeypatch.setattr(nodes.reframe_process, "configuration", lambda *_: configured)
+
+
+def test_a_system_whose_nodes_cannot_be_listed_is_refused_with_what_to_do(monkeypatch, tmp_path, capsys):
+    of_schedulers(monkeypatch, "slurm", "local")
+    assert nodes.main([], nodes.Workplace(tmp_path)) == 64
+    assert capsys.readouterr().out == (
+        "nodes: error: only Slurm lists its nodes, and part1 has another scheduler: choose a partition of Slurm, "
+        "--system=SYSTEM:PARTITION\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,6 +140,7 @@ def test_what_could_not_be_judged_is_not_fine(capsys):
 def test_a_sweep_is_one_session_with_a_report_of_its_own(monkeypatch, tmp_path, words, given):
     sessions = []
     monkeypatch.setattr(nodes.run, "session", lambda *arguments: sessions.append(arguments) or 0)
+    of_schedulers(monkeypatch, "slurm", "squeue")
     place = nodes.Workplace(tmp_path)
     assert nodes.main(words, place) == 0
     ((arguments, own, conclude),) = sessions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.job.__main__ import PROGRAMS
+from containercheck.job.__main__ import ENTRIES, PROGRAMS
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
 #: Job scripts.
@@ -45,7 +45,8 @@ def files_of(module):
 def programs_files():
     """Return all files of the library that its programs import, and the names of all else that they do."""
     found, others = [PACKAGE / "job/__main__.py"], set()
-    programs = [f"containercheck.job.{module}" for module in PROGRAMS.values()]
+    programs = [f"containercheck.job.{module.partition(':')[0]}" for module in PROGRAMS.values()]
+    programs += [f"containercheck.job.build.{module.partition(':')[0]}" for module in ENTRIES.values()]
     for path in found:
         for module in [*imported(path), *(programs if len(found) == 1 else [])]:
             if module.startswith("containercheck."):

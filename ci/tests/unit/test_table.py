@@ -92,6 +92,7 @@ def test_what_people_read_of_a_session():
             "pass (not the same build: 2 against 1)",
         ),
         ({"expected": False, "answers_compared": False}, "pass (answers not compared)"),
+        ({"expected": False, "duet": True}, "pass (both sides at once, on halves of the node)"),
         ({"verdict": "emulated", "emulated": True}, "+10 ± 1.5 %  emulated: overheads are reported, not judged"),
         # As an earlier version stored it.
         ({"expected": False, "verdict": "inconclusive"}, "+10 ± 1.5 %  open"),

@@ -208,7 +208,9 @@ class Image(image_files.ImageEntry):
         :raises CacheError: the command fails.
         """
         built, runtime = work / "image.sif", self.workshop.runtime
-        options, arguments = ["--fakeroot", *image_files.compression_options(runtime)], list(self.arguments)
+        # Without force, help and labels of the image that it builds upon stay.
+        options = ["--fakeroot", "--force", *image_files.compression_options(runtime)]
+        arguments = list(self.arguments)
         installed = {}
         if self.tree:
             archive = work / "tree.tar"

@@ -16,8 +16,8 @@ COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
 #: Families of MPI.
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
-#: Rules on what a program may find too little of, whatever it measures: it then ends, or waits for it.
-ENDING = ("limit", "memory limit", "shared memory", "device")
+#: Rules on what a program may find too little of, or otherwise, whatever it measures: it then ends, or waits for it.
+ENDING = ("limit", "memory limit", "shared memory", "device", "attribute", "files over the image")
 #: Rules on what slows nothing, and ends a run where it is used up or missing.
 ONLY_ENDING = ("space",)
 

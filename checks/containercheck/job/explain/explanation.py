@@ -339,36 +339,36 @@ def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     return f"; pairs spread by {spread}: it is open whether that is all"
 
 
-#: Part of a metric's overhead by which that of the runs' time may differ, and still be the same thing.
-ALIKE = 0.35
-#: Shortest run whose parts are known well enough, in seconds.
-SHORTEST = 1.0
+#: Part of bare's time by which runs have to be longer, and part of what they are longer that is named.
+MUCH_LONGER, LARGE_PART = 0.1, 0.03
 
 
-def time_line(bare: Use, container: Use, cores: int, overhead: float) -> str:
-    """Return where the time of a slower container went, in a line; empty where that does not explain the metric.
+def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str:
+    """Return where the time of a slower container went, in a line; empty where its runs take as long as bare's.
 
     :param cores: processors that a side has on the first node.
-    :param overhead: of the metric that decides, in percent.
+    :param before: seconds of a run of the container that pass before its program begins; 0 where they are not known.
     """
-    if bare.seconds < SHORTEST or not bare.user or overhead <= 0:
+    longer = container.seconds - bare.seconds
+    if longer < MUCH_LONGER * bare.seconds or not bare.seconds:
         return ""
-    more = 100 * (container.seconds / bare.seconds - 1)
-    if abs(more - overhead) > ALIKE * overhead:
-        return ""
-    whole = cores * bare.seconds / 100
     user, system, helping = (
-        (getattr(container, name) - getattr(bare, name)) / whole for name in ("user", "system", "helpers")
+        (getattr(container, name) - getattr(bare, name)) / cores for name in ("user", "system", "helpers")
     )
-    waiting = more - user - system - helping
     parts = [
         (user, "computing"),
         (system, "in the kernel"),
         (helping, "in the runtime's helpers"),
-        (waiting, "waiting"),
+        (longer - user - system - helping, "waiting"),
     ]
-    listed = ", ".join(f"{round(part):d} {word}" for part, word in sorted(parts, reverse=True) if round(part))
-    return f"where the time went: of {round(more)} % that a run takes longer, {listed}"
+    # What runs of a moment use is hardly seen.
+    is_known = bare.user and container.user
+    listed = [f"{number(part, 2)} {word}" for part, word in sorted(parts, reverse=True) if part > LARGE_PART * longer]
+    begins = "before the program begins (launcher, runtime, scripts of the image's environment)"
+    said = [f"of {number(longer, 2)} s more, {', '.join(listed)}"] if is_known else []
+    said += [f"{number(before, 2)} s pass {begins}"] if before > MUCH_LONGER * container.seconds else []
+    taken = f"a run takes {number(container.seconds, 3)} s, {number(bare.seconds, 3)} s on the host"
+    return "where the time went: " + "; ".join([taken, *said])
 
 
 # The sides of a job.
@@ -423,12 +423,17 @@ class Explaining:
         return [each for turn in itertools.zip_longest(*by_pair) for each in turn if each]
 
     def explain_slowness(
-        self, evaluation: Evaluation, failed: Collection[Tuple[str, str]], tried: Sequence[Tried]
+        self,
+        evaluation: Evaluation,
+        failed: Collection[Tuple[str, str]],
+        tried: Sequence[Tried],
+        before: Mapping[str, float],
     ) -> Tuple[List[Dict[str, Any]], str]:
         """Return what can explain the metrics that failed, and where the time of the worst went, in a line.
 
         :param failed: side and metric of those that failed.
         :param tried: causes whose remedies ran, with their results.
+        :param before: by side, seconds of a run that pass before its program begins.
         """
         found: List[Cause] = []
         line, most = "", 0.0
@@ -438,7 +443,7 @@ class Explaining:
             if self._metrics[name].compare == "ratio" and self._loss(name, overhead) > most:
                 most = self._loss(name, overhead)
                 uses = pair.seen(Path(), self._runs)[2]
-                line = time_line(*uses, self._facts.cores, most)
+                line = time_line(*uses, self._facts.cores, before.get(pair.subject.name, 0.0))
                 line = line if pair.is_only or not line else f"{pair.subject.label}: {line}"
         return self._stored(found, tried), line
 

@@ -26,7 +26,7 @@ from containercheck.job.explain.causes import (
     rule_of_variable,
 )
 from containercheck.job.explain.observations import Observation
-from containercheck.job.explain.rules import HIDDEN, of_variable, set_where
+from containercheck.job.explain.rules import HIDDEN, of_variable
 from containercheck.job.launch import ULIMITS
 
 #: Rule of the causes that halving finds, their source, and most of them that may act together.
@@ -89,8 +89,9 @@ def _entries(bare: Observation, container: Observation) -> Iterator[Cause]:
                 continue
             rest = ":".join(each for each in places if each != place)
             change = Change(SET, f"{name}={rest}") if rest else Change(UNSET, name)
-            number = "first" if place == places[0] else "a place"
-            sentence = f"{place} is {number} in {name}, set {set_where(name, container)}, and is not there on the host"
+            order = "first" if place == places[0] else "a place"
+            by = f", set by {container.set_by[name]}" if name in container.set_by else ""
+            sentence = f"{place} is {order} in {name} in the container{by}, and not on the host"
             yield _cause(f"{name} {place}", sentence, f"take {place} out of {name}, or find what sets it", change)
 
 

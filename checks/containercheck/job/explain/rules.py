@@ -54,6 +54,8 @@ _OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
     (r"hwloc_|rmaps_|rtc_", CORES, 60),
     (r"oob_|plm_|ras_|odls_|routed_|grpcomm_|ess_|orte_|prte_", (START,), 50),
 )
+#: Where an image has its programs: what is mounted there hides some of its files.
+OF_IMAGE = ("/usr/", "/opt/", "/lib", "/bin/", "/sbin/")
 #: Begins a value that is not shown, as it may be a secret.
 HIDDEN = "hidden:"
 
@@ -86,14 +88,9 @@ def of_variable(name: str, bare: Observation, container: Observation) -> Tuple[s
         remedy = f"take {name} out of the image's environment, or set it as on the host"
     else:
         remedy = f"find what sets {name} for containers: the runtime's configuration, a wrapper or the image"
-    sentence = f"{setting} is set {set_where(name, container)}, and {f'is {host}' if is_set else 'not'} on the host"
+    where = f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"
+    sentence = f"{setting} is set {where}, and {f'is {host}' if is_set else 'not'} on the host"
     return sentence, remedy, change or Change(UNSET, name)
-
-
-def set_where(name: str, container: Observation) -> str:
-    """Return what sets a variable in a container, in words that follow "is set"."""
-    by = container.set_by.get(name)
-    return f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"
 
 
 def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -233,14 +230,6 @@ def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause
             yield RULES["space"].cause(Change(BIND, place), place=place, container=size(inside[1]), host=size(host[1]))
 
 
-def library_path(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the job hands containers a search path for libraries: those of the host are then found."""
-    by = container.set_by.get("LD_LIBRARY_PATH")
-    inside = container.environment.get("LD_LIBRARY_PATH", "")
-    if by and inside and inside != bare.environment.get("LD_LIBRARY_PATH"):
-        yield RULES["library path"].cause(container=inside, by=by)
-
-
 def _written(side: Observation) -> List[str]:
     """Return the directories of a side in which its programs may write, but for its home."""
     home = side.environment.get("HOME", "")
@@ -345,6 +334,17 @@ def devices(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield rule.cause(change, beginning=beginning, path=paths[0])
 
 
+def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for what differs and no experiment can take back: of processes, and over the image."""
+    for name, rule in rules_of("attribute"):
+        inside, host = container.status.get(name, ""), bare.status.get(name, "")
+        if inside and host and inside != host:
+            yield rule.cause(container=inside, host=host)
+    over = [path for path in container.mounts if path.startswith(OF_IMAGE) and path not in bare.mounts]
+    if over:
+        yield RULES["files over the image"].cause(container=" and ".join(over[:3]))
+
+
 #: What looks for differences; each yields the causes between what bare and a container saw.
 RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     variables,
@@ -357,12 +357,12 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     image_mount,
     directories,
     temporary_space,
-    library_path,
     settings,
     devices,
     priority,
     memory_nodes,
     old_c_library,
+    unlike,
 )
 
 

@@ -67,7 +67,8 @@ class Evaluation:
         self._only = only
         self._facts, self._stagedir = facts, stagedir
         self.emulated, self.duet = facts.emulated, facts.duet is not None
-        self._runs_a_round = 2 if self.duet else 1
+        # With remedies beside them, sides run one after the other.
+        self._runs_a_round = 2 if self.duet and not remedies else 1
         self.problems: List[Problem] = []
         self.seconds = 0.0
         self.rounds: List[Dict[str, Dict[str, float]]] = []

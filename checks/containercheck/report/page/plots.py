@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+import textwrap
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,7 +189,8 @@ def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], break
         plots[-1].minorticks_off()
     # The last place is always named.
     shown = list(reversed(order[:: -math.ceil(len(order) / MOST_TICKS)]))
-    labels = [short(place) if numeric else shortened(plain(str(place)), LETTERS // len(shown)) for place in shown]
+    letters = max(5, LETTERS // len(shown) - 1)
+    labels = [textwrap.fill(plain(short(place)), letters, max_lines=4, placeholder="…") for place in shown]
     plots[-1].set_xticks([at[place] for place in shown], labels=labels)
     plots[-1].set_xlabel(plain(axis))
     _add_legend(figure)
