@@ -25,7 +25,7 @@ from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import columns, count, say, speak_as, typed
 from containercheck.session import preconditions, reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
-from containercheck.session.session import Session, Settings
+from containercheck.session.session import ASKING, Session, Settings
 from containercheck.session.usage import UsageError
 from containercheck.site import hosts
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             answers = ask_partitions(arguments, place, relay)
             if not options.json:
                 print("\n".join(lines(answers)), flush=True)
-                say("asking ReFrame which checks can run here: a dry run of minutes")
+                say(ASKING)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:
             say(f"error: {error}")

@@ -22,7 +22,7 @@ from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
-from containercheck.session.session import Session, Settings
+from containercheck.session.session import ASKING, Session, Settings
 from containercheck.session.usage import UsageError
 
 #: Function that prints a session's cases and further problems, and returns the exit status.
@@ -127,7 +127,7 @@ def _estimate(settings: Settings, place: Workplace) -> int:
     """
     with tempfile.TemporaryDirectory() as directory, Relay() as relay:
         place = replace(place, report_file=Path(directory, "report.json"))
-        say("asking ReFrame which checks can run here: a dry run of minutes")
+        say(ASKING)
         try:
             cases = collect([Session(settings, place, relay).foresee()])
         except ReportError as error:

@@ -26,6 +26,8 @@ from containercheck.session.usage import UsageError
 
 #: Days of the database that are read: machines change.
 DAYS = 90
+#: Message before a dry run.
+ASKING = "asking ReFrame which checks can run here, in a dry run that may take minutes"
 #: Exceptions of the library that are one mistake of all cases: -S sets a variable that does not exist
 #: (application/interface.py), or the site file is wrong (site/extras.py).
 MISTAKES = ("UnknownVariable", "SiteError")
@@ -135,7 +137,7 @@ class Session:
         """
         place, settings, status = self._place, self._settings, 0
         place.clear()
-        say("asking ReFrame which checks can run here")
+        say(ASKING)
         self.foreseen = self._foreseen()
         self._view.head(self.foreseen)
         self._before = self._last_session()
