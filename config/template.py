@@ -214,7 +214,8 @@ site_configuration = {
             ],
         }
     ],
-    # The environment that 'environs' above names. The module of the MPI of all checks is named here.
+    # The environment that 'environs' above names. The module of the MPI of all checks is named here; it needs another
+    # modules_system than nomod.
     "environments": [
         {"name": "builtin", "modules": ["openmpi/4.1.6"], "cc": "mpicc", "cxx": "mpicxx", "ftn": "mpif90"},
     ],
