@@ -14,7 +14,8 @@ site_configuration = {
             "descr": "what it is",
             # Regular expressions; the system is chosen by the name of the host that ReFrame runs on.
             "hostnames": [r"login\d+\.mycluster"],
-            # Needed only where software comes from modules: nomod, envmod (from 4.1 on), lmod or spack.
+            # Needed only where software comes from modules: nomod, envmod (Environment Modules 4.1 or newer), lmod
+            # or spack. lmod needs the variable LMOD_CMD, which a login shell sets: bash -lc in cron.
             "modules_system": "nomod",
             "partitions": [
                 {
@@ -33,14 +34,17 @@ site_configuration = {
                     # Ranks, threads and problem sizes follow from these; detected where they are absent, which on
                     # another machine than this one takes a job of its own.
                     "processor": {
+                        # archspec's name of the processor (archspec cpu, on a node), for which software is compiled; or
+                        # the name that uname -m prints, such as x86_64.
                         "arch": "skylake_avx512",
                         "num_cpus": 48,
                         "num_cpus_per_core": 1,
                         "num_cpus_per_socket": 24,
                         "num_sockets": 2,
                     },
-                    # Nodes with GPUs have them here; GROMACS, TensorFlow and the U-Net then have to use them, which the
-                    # pinned TensorFlow does not: 'software' below names one that does.
+                    # The GPUs of a node. GROMACS, TensorFlow and the U-Net must then use them. Their containers get the
+                    # runtime's option for NVIDIA's, such as --nv. For AMD's, add ["APPTAINER_ROCM", "1"] to 'env_vars'
+                    # of the runtime. The pinned TensorFlow uses no GPU: 'software' below names one that does.
                     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
                     # How a job asks for them; and for memory, where it must. {size} is that of each node, as in 96000M:
                     # all memory_per_node for a job that has its nodes to itself, for any other twice what its run is
@@ -143,7 +147,8 @@ site_configuration = {
                             # Accepted overheads of this partition's own, by check and metric: in percent, or in the
                             # unit of a metric that is compared by difference. Default: the check's.
                             "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
-                            # The site's own references, a file <Check>.yaml each. Default: checks/references.
+                            # Directory of the site's own references, a file <Check>.yaml each. It may be absent: after
+                            # ten nights, containercheck references --write makes it. Default: checks/references.
                             "references": "/site/containercheck/references",
                             # Software of the site's own, by check: another program bare and in the container. Each key
                             # is optional and takes the place of what the check, or -S, says. Default: the check's.
@@ -208,6 +213,11 @@ site_configuration = {
                 }
             ],
         }
+    ],
+    # The environment that 'environs' above names. The module of the MPI of all checks is named here; it needs another
+    # modules_system than nomod.
+    "environments": [
+        {"name": "builtin", "modules": ["openmpi/4.1.6"], "cc": "mpicc", "cxx": "mpicxx", "ftn": "mpif90"},
     ],
     # Where reports and results database lie. Default: reports/ of the checkout. The variables RFM_REPORT_FILE and
     # RFM_SQLITE_DB_FILE come before them. A report's name has no {sessionid}: ci/run goes on with the last one.

@@ -25,7 +25,7 @@ from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import columns, count, say, speak_as, typed
 from containercheck.session import preconditions, reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
-from containercheck.session.session import Session, Settings
+from containercheck.session.session import ASKING, Session, Settings
 from containercheck.session.usage import UsageError
 from containercheck.site import hosts
 
@@ -42,6 +42,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         try:
             place, _ = preconditions.require(arguments, place, anywhere=True)
             answers = ask_partitions(arguments, place, relay)
+            if not options.json:
+                print("\n".join(lines(answers)), flush=True)
+                say(ASKING)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:
             say(f"error: {error}")
@@ -54,7 +57,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             say(f"stopped by {relay.stopped_by}")
             return NOT_JUDGED
     outlook = Outlook.of(answers, cases)
-    print(json.dumps(as_json(answers, outlook), indent=2) if options.json else "\n".join(lines(answers, outlook)))
+    print(json.dumps(as_json(answers, outlook), indent=2) if options.json else "\n".join(of_cases(answers, outlook)))
     return FINE if outlook.compares else NOT_JUDGED
 
 
@@ -168,8 +171,8 @@ def _lacks(answer: Answer) -> str:
     return problems[0].replace(answer.facts["host"]["name"], answer.partition) if is_lacking else ""
 
 
-def lines(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
-    """Return the lines for a person: the facts of each partition, and the cases."""
+def lines(answers: Sequence[Answer]) -> list[str]:
+    """Return the lines for a person with the facts of each partition."""
     printed = [f"containercheck {command_line.version()}, ReFrame {reframe.VERSION}"]
     shown: dict[str, str] = {}
     for answer in answers:
@@ -185,15 +188,17 @@ def lines(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
         printed += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
         problems = [*machine.problems(answer.facts), *machine.missing_platforms(answer.facts, answer.platforms)]
         printed += [f"{_INDENT}! {problem}" for problem in problems]
-    return [*printed, "", *_of_cases(answers, outlook)]
+    return [*printed, ""]
 
 
-def _of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
+def of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
     """Return the lines about cases: the number that will run, and the reasons of the others."""
     run, unknown = outlook.run, outlook.unknown
     total = sum(map(len, (run, outlook.failing, outlook.skipped, unknown)))
     names = ", ".join(sorted({case.application for case in run}))
-    printed = [f"{len(run) or 'none'} of {total} cases will run{': ' if run else ''}{names}"]
+    printed = []
+    if run or not unknown:
+        printed.append(f"{len(run) or 'none'} of {total} cases will run{': ' if run else ''}{names}")
     if unknown:
         unasked = count(len({case.partition for case in unknown}), "partition")
         printed.append(f"{len(unknown)} not known: the nodes of {unasked} could not be asked, see above")

@@ -23,7 +23,7 @@ from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
-from containercheck.session.session import Session, Settings
+from containercheck.session.session import ASKING, Session, Settings
 from containercheck.session.usage import UsageError
 
 #: Function that prints a session's cases and further problems, and returns the exit status.
@@ -129,15 +129,19 @@ def _estimate(settings: Settings, place: Workplace) -> int:
     """
     with tempfile.TemporaryDirectory() as directory, Relay() as relay:
         place = replace(place, report_file=Path(directory, "report.json"))
+        say(ASKING)
         try:
             cases = collect([Session(settings, place, relay).foresee()])
         except ReportError as error:
             return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
         full_axes = reframe_process.of_full_axes(place.log)
+    all_cases, cases = cases, [case for case in cases if case.result != "abort"]
     run = selections.ran(cases)
     failed = [case for case in run if selections.failure(case)]
     lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
     print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
+    if len(cases) < len(all_cases):
+        return ended([f"stopped after {len(cases)} of {len(all_cases)} cases: the totals are partial"], NOT_JUDGED)
     return ended(selections.problems(cases))
 
 

@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,14 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("site")
     options, _, _ = parsed("site", argv)
     name = options.system or "mysite"
-    text = text_of(name, find_cluster(options.scheduler), inventory.inventory())
+    cluster = find_cluster(options.scheduler)
+    if not cluster and options.scheduler:
+        say(f"error: {options.scheduler} does not answer: run this on a login node, or copy config/template.py")
+        return WRONG_USAGE
+    if not cluster:
+        # Standard output may be the file.
+        print("site: no scheduler answered: this file measures this machine", file=sys.stderr)
+    text = text_of(name, cluster, inventory.inventory())
     path: Path | None = options.file
     if path is None:
         print(text, end="")
@@ -374,4 +382,4 @@ def hostnames(name: str) -> str:
 
 def _modules_system(environment: Mapping[str, str]) -> str:
     """Return ReFrame's name of the module system that this shell has, by its variables."""
-    return "lmod" if "LMOD_CMD" in environment else "tmod4" if "MODULES_CMD" in environment else "nomod"
+    return "lmod" if "LMOD_CMD" in environment else "envmod" if "MODULES_CMD" in environment else "nomod"

@@ -84,7 +84,7 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
     :raises Damaged: the file is damaged.
     """
     if not path.exists():
-        raise DatabaseError(f"there is no results database {path}: run {typed('run')} first")
+        raise DatabaseError(f"there is no results database {path}: {typed('run')} or {typed('nightly')} writes it")
     # SQLite itself opens a file that is not writable for reading.
     name = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
     problems: list[str] = []

@@ -41,7 +41,9 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
     except ReframeFailed as error:
         missing = _NO_SYSTEM.search(str(error))
         hint = "name the file that has it, -C FILE or RFM_CONFIG_FILES=FILE, or correct its name"
-        raise UsageError(f"no system {missing[1]!r}: {hint}" if missing else str(error)) from None
+        # Lmod's variables are set by the profile of a login shell, which cron does not read.
+        login = ": use a login shell, bash -lc" if "LMOD_CMD" in str(error) else ""
+        raise UsageError(f"no system {missing[1]!r}: {hint}" if missing else f"{error}{login}") from None
     place = replace(place, report_file=place.report_file or configured.report)
     if configured.system["name"] == reframe_process.BUILTIN:
         _refuse_wrong_host(arguments, configured, anywhere)

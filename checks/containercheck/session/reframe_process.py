@@ -24,7 +24,7 @@ from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.results.formatting import say
 from containercheck.session import usage
-from containercheck.session.progress import Progress, View
+from containercheck.session.progress import DryProgress, Progress, View
 
 #: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
@@ -48,7 +48,8 @@ ERROR = r"(?:.*ERROR: |^containercheck: )(.*)"
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
 #: Rates of a dry run, which has no job: ReFrame sleeps between its steps all the same.
 DRY = {"RFM_POLL_RATE_MIN": "20", "RFM_POLL_RATE_MAX": "20"}
-#: Starts ReFrame as its command does, and prints several parts of the configuration, of which that shows one at a time.
+#: Starts ReFrame as its command does, checks the extras of the site file, and prints several parts of the
+#: configuration, of which ReFrame shows one at a time.
 _SHOW = """
 import json, sys
 from reframe.core import config, runtime
@@ -58,6 +59,11 @@ try:
 except SystemExit as end:
     if end.code:
         raise
+from containercheck.site import sites
+try:
+    sites.current()
+except sites.SiteError as error:
+    sys.exit(f"ERROR: {error}")
 options = dict(system="systems/0", stage="systems/0/stagedir", prefix="systems/0/prefix",
                report="general/0/report_file", database="storage/0/sqlite_db_file")
 values = {name: runtime.runtime().get_option(option, None) for name, option in options.items()}
@@ -232,7 +238,7 @@ class Configuration:
 def configuration(arguments: Sequence[str], place: Workplace) -> Configuration:
     """Ask ReFrame for its configuration with these arguments; no check is run.
 
-    :raises ReframeFailed: ReFrame does not load the configuration.
+    :raises ReframeFailed: ReFrame does not load the configuration, or an extra is wrong.
     :raises UsageError: ReFrame does not accept the arguments.
     """
     named = [*environment(place)["RFM_CONFIG_FILES"].split(":"), *arguments]
@@ -338,6 +344,7 @@ def reframe(
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
     progress = Progress(known or (), place.directory / "stage", place.log, announced, view or View())
+    dry = DryProgress(place.log)
     with place.log.open("ab") as log:
         process = subprocess.Popen(
             [program(), *actions, *arguments],
@@ -350,9 +357,8 @@ def reframe(
             # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
             start_new_session=True,
         )
-        status = relay.wait(process, progress.show) if is_shown else relay.wait(process)
-    if is_shown:
-        progress.show(has_ended=True)
+        status = relay.wait(process, progress.show if is_shown else dry.show)
+    (progress if is_shown else dry).show(has_ended=True)
     if progress.problem and problems is not None:
         problems.append(progress.problem)
     announced.unlink(missing_ok=True)

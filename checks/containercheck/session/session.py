@@ -26,9 +26,11 @@ from containercheck.session.usage import UsageError
 
 #: Days of the database that are read: machines change.
 DAYS = 90
-#: Exception of the library where -S sets a variable that does not exist
-#: (checks/containercheck/application/interface.py).
-UNKNOWN_VARIABLE = "UnknownVariable"
+#: Message before a dry run.
+ASKING = "asking ReFrame which checks can run here, in a dry run that may take minutes"
+#: Exceptions of the library that are one mistake of all cases: -S sets a variable that does not exist
+#: (application/interface.py), or the site file is wrong (site/extras.py).
+MISTAKES = ("UnknownVariable", "SiteError")
 #: Most cases of a run that are named in its message.
 NAMED = 6
 #: Keys of the report's session_info for the arguments for ReFrame, for the compared things, and for problems.
@@ -130,12 +132,12 @@ class Session:
     def begin(self) -> list[str]:
         """Run all checks, or the choice, and return the problems other than the results of cases.
 
-        :raises UsageError: a variable is set that does not exist.
+        :raises UsageError: a variable is set that does not exist, or the site file is wrong.
         :raises ReportError: ReFrame left no report.
         """
         place, settings, status = self._place, self._settings, 0
         place.clear()
-        say("asking ReFrame which checks can run here")
+        say(ASKING)
         self.foreseen = self._foreseen()
         self._view.head(self.foreseen)
         self._before = self._last_session()
@@ -176,7 +178,7 @@ class Session:
 
         It begins anew where that one compared something else, as its verdicts do not apply.
 
-        :raises UsageError: a variable is set that does not exist.
+        :raises UsageError: a variable is set that does not exist, or the site file is wrong.
         :raises ReportError: there was no session.
         """
         if not self._place.report.exists():
@@ -239,16 +241,17 @@ class Session:
     def foresee(self) -> dict[str, Any]:
         """Return the report of a dry run.
 
-        :raises UsageError: a variable is set that does not exist.
+        :raises UsageError: a variable is set that does not exist, or the site file is wrong.
         :raises ReportError: ReFrame left no report.
         """
         with tempfile.TemporaryDirectory() as directory:
             prefix = [f"--{option}={directory}/{option}" for option in ("stage", "output", "perflogdir", "report-file")]
             self._reframe(None, "--dry-run", *prefix)
             report = load(Path(directory, "report-file"))
-        unknown_variables = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
-        if unknown_variables:
-            raise UsageError(unknown_variables[0])
+        mistakes = sorted({case.reason for case in collect([report]) if case.error in MISTAKES})
+        if mistakes:
+            # ReFrame puts the kind of the error before its message.
+            raise UsageError(mistakes[0].removeprefix("site error: "))
         return report
 
     def _foreseen(self) -> list[Case]:

@@ -41,7 +41,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--node-hours": {
         "type": positive,
         "metavar": "N",
-        "help": "use at most N node-hours: run the cheapest first (a night: the most important), and name the others",
+        "help": "use at most N node-hours, measured and without builds: run the cheapest first (a night: the most "
+        "important), and name the others",
     },
     "--resume": {
         "dest": "only_open",

@@ -28,7 +28,7 @@ _CHECK = re.compile(r"^@(?:\w+\.)?simple_test\nclass (\w+)", re.MULTILINE)
 _RECIPE = re.compile(r"^    recipe = ['\"](\w+)['\"]", re.MULTILINE)
 
 
-class SiteError(Exception):
+class SiteError(ReframeError):
     """The site file is wrong; the message says where, and what to do."""
 
 
@@ -89,6 +89,8 @@ class Extra:
         try:
             if self.read:
                 self.read(value)
+        except SiteError:
+            raise
         except (ValueError, ReframeError) as error:
             raise SiteError(f"{where}: {error}") from None
 

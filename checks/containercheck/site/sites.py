@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import reframe.utility.typecheck as typ
-from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
@@ -162,11 +161,11 @@ class Site:
     def tolerances_of(self, check: str, metrics: Collection[str]) -> dict[str, float]:
         """Return the site's own tolerances for the metrics of a check, by metric.
 
-        :raises ReframeError: they name a metric that the check does not have.
+        :raises SiteError: they name a metric that the check does not have.
         """
         tolerances = (self.tolerances or {}).get(check, {})
         if unknown := tolerances.keys() - set(metrics):
-            raise ReframeError(
+            raise SiteError(
                 f"site file, extras of {self.partition}: {extras.NAMESPACE}: tolerances: {check} has no metric "
                 f"{', '.join(sorted(unknown))}; it has {', '.join(sorted(metrics))}"
             )

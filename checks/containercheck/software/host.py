@@ -23,7 +23,7 @@ from reframe.core.runtime import runtime
 from containercheck.application.declare import Answer, Metric
 from containercheck.job import contract, mpi
 from containercheck.site import hosts, node_commands
-from containercheck.site.extras import NAMESPACE, Software
+from containercheck.site.extras import NAMESPACE, SiteError, Software
 from containercheck.site.sites import Site
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
@@ -182,11 +182,11 @@ def require_licensed(check: str, site: Site, published: str, needs_image: bool) 
 def refuse_patterns(check: str, site: Site) -> None:
     """Refuse options and patterns for a check that has its own.
 
-    :raises ReframeError: the site gives some.
+    :raises SiteError: the site gives some.
     """
     software = site.software_of(check)
     if software.options or software.patterns:
-        raise ReframeError(f"{_place(check, site)}: it knows its own options and patterns: leave them out")
+        raise SiteError(f"{_place(check, site)}: it knows its own options and patterns: leave them out")
 
 
 def filled_in(
@@ -196,7 +196,7 @@ def filled_in(
 
     An answer without a pattern is left out.
 
-    :raises ReframeError: a pattern is given for something that the check does not have.
+    :raises SiteError: a pattern is given for something that the check does not have.
     :raises Misconfigured: a metric or the rank count has no pattern.
     """
     given, where = site.software_of(check).patterns, f"{_place(check, site)}, patterns"
@@ -204,7 +204,7 @@ def filled_in(
     all_facts: tuple[Any, ...] = (*metrics, *answers, *counts)
     known = sorted(fact.name for fact in all_facts)
     if unknown := sorted(given.keys() - set(known)):
-        raise ReframeError(f"{where}: {check} has no {', '.join(unknown)}; it has {', '.join(known)}")
+        raise SiteError(f"{where}: {check} has no {', '.join(unknown)}; it has {', '.join(known)}")
 
     def with_patterns(facts: Iterable[Any]) -> list[Any]:
         return [replace(fact, pattern=given.get(fact.name, fact.pattern)) for fact in facts]

@@ -82,7 +82,8 @@ def site(*words, path):
     words = [sys.executable, "-m", "containercheck", "site", *words]
     environment = {"PATH": f"{path}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY / "checks")}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.stderr == ""
+    is_here = "this machine, as no scheduler answered" in done.stdout
+    assert done.stderr == ("site: no scheduler answered: this file measures this machine\n" if is_here else "")
     return done.returncode, done.stdout
 
 
@@ -146,7 +147,17 @@ def test_without_a_scheduler_it_is_the_file_of_this_machine(tmp_path):
     assert (partition["scheduler"], partition["name"]) == ("local", "default")
     # ReFrame itself detects the processors of this machine.
     assert "processor" not in partition
-    status, output = site(str(tmp_path / "none" / "site.py"), path=tmp_path)
+
+
+def test_a_scheduler_that_is_named_and_does_not_answer_is_an_error_and_no_file_is_written(tmp_path):
+    file = tmp_path / "site.py"
+    status, output = site(str(file), "--scheduler", "slurm", path=tmp_path)
+    assert (status, len(output.splitlines()), file.exists()) == (64, 1, False)
+    assert output.startswith("site: error: slurm does not answer: ")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(slurm, tmp_path):
+    status, output = site(str(tmp_path / "none" / "site.py"), path=slurm)
     assert (status, output.partition("/")[0], len(output.splitlines())) == (64, "site: error: cannot write ", 1)
 
 

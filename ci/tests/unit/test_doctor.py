@@ -48,7 +48,7 @@ def of_nodes(partition, **facts):
 
 def printed(answers, raw):
     outlook = Outlook.of(answers, made.cases(raw))
-    return doctor.lines(answers, outlook), doctor.as_json(answers, outlook)
+    return doctor.lines(answers) + doctor.of_cases(answers, outlook), doctor.as_json(answers, outlook)
 
 
 def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
@@ -66,6 +66,13 @@ def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
     assert lines[first + 1] == "2 not known: the nodes of 1 partition could not be asked, see above"
     assert lines[-1] == "not known whether a container can be compared with bare metal here"
     assert (len(told["will_run"]), len(told["not_known"])) == (1, 2)
+
+
+def test_where_no_node_could_be_asked_the_cases_are_not_known_and_nothing_else():
+    """That none of them will run is not known either."""
+    lines, _ = printed([Answer("cluster:gpu", False, problem="no such file: sbatch")], [on("gpu", "bare"), on("gpu")])
+    assert not any("will run" in line for line in lines)
+    assert lines[-2] == "2 not known: the nodes of 1 partition could not be asked, see above"
 
 
 def test_what_several_partitions_lack_is_one_line(monkeypatch):

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import containercheck
 import pytest
 from conftest import write_program
-from containercheck.command import parsers
+from containercheck.command import parsers, run
 from containercheck.job.build import cache
-from containercheck.session import preconditions
+from containercheck.session import preconditions, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
 from containercheck.site import hosts, jobs
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Unavailable, Wanted
+from made import case
 from reframe.core.exceptions import ReframeError
 
 SITE = """site_configuration = {"systems": [{"name": "volta", "hostnames": ["login[0-9]"], "partitions": [
@@ -61,6 +64,57 @@ def test_a_site_file_for_other_hosts_is_not_silently_left_alone(refusal, site_fi
     said = refusal("-C", str(site_file))
     assert f"no system of {site_file} is for this host, " in said
     assert said.endswith(": name it, --system=volta; or add the host to its hostnames")
+
+
+def test_a_wrong_extra_is_one_line_before_the_cases(refusal, site_file):
+    site_file.write_text(SITE.replace('"environs"', '"extras": {"containercheck": {"max_node": 3}}, "environs"'))
+    said = refusal("-C", str(site_file), "--system=volta")
+    assert said == "site file, extras of volta:compute: containercheck: unknown 'max_node': did you mean 'max_nodes'?"
+
+
+def test_lmod_without_its_variables_is_an_error_that_names_the_login_shell(refusal, site_file, monkeypatch):
+    monkeypatch.delenv("LMOD_CMD", raising=False)
+    site_file.write_text(SITE.replace('"hostnames"', '"modules_system": "lmod", "hostnames"'))
+    said = refusal("-C", str(site_file), "--system=volta")
+    assert said.endswith("environment variable LMOD_CMD is not defined: use a login shell, bash -lc")
+
+
+@pytest.fixture
+def dry_run(monkeypatch, tmp_path):
+    """Return a place in which the dry run of ReFrame leaves a report of these cases."""
+
+    def of(*cases):
+        def reframe(words, *_):
+            file = next(word.partition("=")[2] for word in words if word.startswith("--report-file="))
+            Path(file).write_text(json.dumps({"runs": [{"testcases": cases}]}))
+            return 1
+
+        monkeypatch.setattr(reframe_process, "reframe", reframe)
+        monkeypatch.setattr(preconditions, "require", lambda arguments, place, **_: (place, tmp_path))
+        return Workplace(tmp_path, report_file=tmp_path / "report.json")
+
+    return of
+
+
+def test_a_fact_of_the_site_file_that_is_wrong_for_a_check_is_one_line_for_all_its_cases(dry_run, capsys):
+    mistake = {
+        "result": "fail",
+        "fail_reason": "site error: site file, tolerances",
+        "fail_info": {"exc_type": "SiteError"},
+    }
+    place = dry_run(*(case(variant=variant, **mistake) for variant in ("bare", "generic")))
+    assert run.session(["--estimate"], place) == 64
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert lines == ["run: error: site file, tolerances"]
+
+
+def test_an_estimate_that_was_stopped_shows_its_part_and_no_failures(dry_run, capsys):
+    aborted = {"result": "abort", "fail_reason": "aborted due to KeyboardInterrupt"}
+    place = dry_run(case(variant="bare"), case(variant="generic", **aborted))
+    assert run.session(["--estimate"], place) == 2
+    printed = capsys.readouterr().out
+    assert "KeyboardInterrupt" not in printed and "1 job(s): " in printed
+    assert printed.splitlines()[-1].endswith("error: stopped after 1 of 2 cases: the totals are partial")
 
 
 def test_the_named_system_is_taken_and_reframes_own_where_nothing_is_named(site_file, monkeypatch):

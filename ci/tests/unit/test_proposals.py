@@ -298,7 +298,8 @@ def test_too_few_nights_are_told_and_propose_nothing(place, night, nights, run):
 def test_what_cannot_be_read_is_one_line(place, night, nights, run):
     status, diff, said = run()
     assert (status, diff) == (2, "")
-    missing = f"there is no results database {place.directory}/results.db: run containercheck run first"
+    writers = "containercheck run or containercheck nightly writes it"
+    missing = f"there is no results database {place.directory}/results.db: {writers}"
     assert said == f"references: error: {missing}\n"
     assert not (place.directory / "results.db").exists()
     night(1, 1.0)

@@ -94,6 +94,10 @@ def test_setup_makes_only_the_environment_on_request(place):
     result = run(place, "setup", "--venv")
     assert (result.returncode, changes(place)) == (0, []), result.stderr
     assert (place / "repo" / ".venv").is_symlink()
+    lines = result.stdout.splitlines()
+    assert "setup: this takes 1 to 5 minutes" in lines
+    assert lines[-1] == "setup: done: . .venv/bin/activate, then containercheck doctor"
+    assert run(place, "setup", "--venv").stdout == ""
 
 
 def test_a_dry_run_lists_what_set_up_then_lists_and_does(place):
