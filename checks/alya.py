@@ -9,12 +9,12 @@ Expected: integrated equals bare everywhere. Generic is slower beyond 32 nodes o
 ranks got no connection within TCP's time limit, sometimes with fewer nodes too. A run that is stopped at its limit does
 not show which hang it was.
 
-Alya cannot be downloaded. The site's file names the program, the input (the case's files, for 20 steps), the options
-(the case comes last) and the pattern of the rank count, which is read from the case's log. The seconds are those of the
-slowest rank: columns 20 and 22 of the convergence file of module NASTIN, which has a line for each inner iteration.
-The README of PRACE's benchmark suite (UEABS) describes these columns. With Runge-Kutta, it says, column 20 has only the
-last of the step's assemblies: then ``assembly`` is the time of one assembly. FSI needs two programs at once, and is not
-run here.
+Alya cannot be downloaded. The site's file names the program, the input (the case's files, for 20 steps) and the
+options, with the case last. It also has the pattern of the rank count, which is read from the case's log. The seconds
+are those of the slowest rank: columns 20 and 22 of the convergence file of module NASTIN, with a line for each inner
+iteration. The README of PRACE's benchmark suite (UEABS) describes these columns. With Runge-Kutta, it says, column 20
+has only the last of the step's assemblies: then ``assembly`` is the time of one assembly. FSI needs two programs at
+once, and is not run here.
 """
 
 import shlex

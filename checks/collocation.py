@@ -7,7 +7,7 @@ D12.5 section 3.2, BSC on MareNostrum4: BT-MZ, with its zones left uneven.
 Bare and container took the same time. The five programs ran bare without DLB only.
 
 DLB comes from the site's modules, a directory or Spack, and is loaded into bare and container alike. Without it, the
-check is skipped. Any machine runs the project's program, whose last rank works three times as much as its first.
+check is skipped. Any machine runs the project's program: its last rank works three times as much as its first.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Run a matrix product in blocks that fit different caches, bare and in a container.
 
 CHPCE, section "DGEMM": C = alpha A B + beta C on the cores of a node, for matrices of 4k, 8k, 10k, 16k and 32k. The
-worst and the best block for the caches differ by 49.23 % on x86 and by 37.57 % on OpenPOWER, in the worst case. CHPCE
-does not name the blocks; here they are powers of two.
+worst and the best block for the caches differ by up to 49.23 % on x86 and 37.57 % on OpenPOWER. CHPCE does not name
+the blocks; here they are powers of two.
 
 Expected: each block is as fast in a container as bare. A container changes pages and their alignment, not the
 processor. The block of HPL and HPCC, 100 throughout in CHPCE, is a different one. Their DGEMM is the library's, which

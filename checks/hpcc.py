@@ -98,7 +98,7 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
 
     @run_before("run")
     def write_input(self):
-        """Write the input: a flat grid of ranks, as in CHPCE; if some ranks would get no block, a square one."""
+        """Write the input: a flat grid of ranks, as in CHPCE; beyond 64 ranks a squarer one: each rank has a block."""
         self.input = "published" if self.memory_fraction == 0.7 else self.input
         order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid

@@ -1,8 +1,8 @@
 """Look at, read and import thousands of files of an image, and measure the cost of the runtime.
 
 D12.6 section 9 compared the start times of containers between versions of the runtime. Later upgrades slowed down the
-image's file system: with plain squashfuse 25 minutes became 2 h 50 (apptainer issue 665), several threads made imports
-25 % slower (squashfuse issue 121), and a helper took half a core (apptainer issue 3272). Here a process on every core
+image's file system. With plain squashfuse 25 minutes became 2 h 50 (apptainer issue 665). Several threads made imports
+25 % slower (squashfuse issue 121). A helper took half a core (apptainer issue 3272). Here a process on every core
 works on the files, first with an empty page cache, then again. Bare works on files of the stage directory. The image is
 a file, in memory, or unpacked.
 """

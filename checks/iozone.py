@@ -3,8 +3,8 @@
 CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
 x86 and OpenPOWER. A container loses next to nothing, a virtual machine much.
 
-The page cache would hide the disk: a file of the default size is read at the speed of memory, and a disk or driver at
-half its speed is not noticed. So files are opened with O_DIRECT (-I) if possible. The C library's streams and mmap need
+The page cache would hide the disk. A file of the default size is read at the speed of memory, and a disk or driver at
+half its speed goes unnoticed. So files are opened with O_DIRECT (-I) if possible. The C library's streams and mmap need
 the cache: there the time includes flush and close (-e -c). So the time covers writes to the disk, and reads from it if
 the file is larger than the memory.
 

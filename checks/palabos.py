@@ -1,12 +1,12 @@
 """Run a flow past an obstacle with Palabos, a lattice Boltzmann library: memory, and the instruction set.
 
-D12.6 section 8.1.3, HLRS EXCESS: air around the profile of a car, 10 s of it, on one node (figure 8.7) and on two
+D12.6 section 8.1.3, HLRS EXCESS: 10 s of air around the profile of a car. It ran on one node (figure 8.7) and on two
 (figures 8.8 and 8.9, seconds and speed-up against one rank). The container was slightly faster on one node, with a
 slight trend to a slow-down over InfiniBand. The profile is not public; here the obstacle is a sphere.
 
 The program is the project's, on Debian's library, which is in Debian 12 but not in Debian 13. D12.6 has OpenMP within a
 node. The library has none, so the program gives a rank's blocks of the lattice to threads. The channel grows with the
-cores of the nodes, and stays the same for any number of ranks on them, as in the full axes. So the report's speed-up
+cores of the nodes. It stays the same for any number of ranks on them, as in the full axes. So the report's speed-up
 over cores is that of figure 8.9 on one node. Over nodes the channel grows, and the speed-up takes this into account.
 """
 

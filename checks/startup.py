@@ -1,6 +1,6 @@
 """Start and end a container, and measure its time and memory: the cost of the runtime itself.
 
-D12.6 section 9, CC-IN2P3: one to two seconds to start, half a second more with the image on a shared file system, less
+D12.6 section 9, CC-IN2P3: one to two seconds to start; half a second more with the image on a shared file system; less
 with newer versions of the runtime. CHPCE table 4 and the text below it: start-up and tear-down of "echo hello world",
 and 15.4 MB of proportional set size more than bare. Here the program is ``cat``, alone and on every core at once. Bare
 takes next to nothing, so the difference counts, not the ratio. The integrated variant loads the host's MPI library on
