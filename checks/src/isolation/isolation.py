@@ -26,7 +26,7 @@ PATIENCE = 60
 LEAVE = (
     "echo {mark} >/dev/shm/{mark}; echo {mark} >/tmp/{mark}; echo ready; read {mark}; rm -f /dev/shm/{mark} /tmp/{mark}"
 )
-#: The second container's commands. Its processes have the mark in their arguments too, but not "echo ready; read".
+#: The second container's commands. Its own processes have the mark in their arguments too.
 LOOK = """\
 [ -e /dev/shm/{mark} ] && echo dev_shm yes || echo dev_shm no
 [ -e /tmp/{mark} ] && echo tmp yes || echo tmp no
