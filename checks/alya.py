@@ -5,9 +5,9 @@ threads), CTE-POWER and ThunderX, FSI on MareNostrum4. A step consists of assemb
 seconds of each over 20 steps, and the speed-up against the smallest run.
 
 Expected: integrated equals bare everywhere. Generic is slower beyond 32 nodes of MareNostrum4, and hung at a barrier on
-256; on CTE-POWER its solver is slower from the start. A hang is a failure here, like any other. On MareNostrum4 some
-ranks got no connection within TCP's time limit, sometimes with fewer nodes too. A run that is stopped at its limit does
-not show which hang it was.
+256; on CTE-POWER its solver is slower from the start. A hang is not expected here; it fails like any other run. On
+MareNostrum4 some ranks got no connection within TCP's time limit, sometimes with fewer nodes too. A run that is stopped
+at its limit does not show which hang it was.
 
 Alya cannot be downloaded. The site's file names the program, the input (the case's files, for 20 steps) and the
 options, with the case last. It also has the pattern of the rank count, which is read from the case's log. The seconds

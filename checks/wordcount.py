@@ -4,7 +4,7 @@ D12.6 section 8.1.5, HLRS: the text of the MPI 3.0 standard on one and two nodes
 container, and the scaling was poor. D12.6's program was in Java, with Open MPI's bindings; this one is the project's,
 in C. The check makes a text, or takes that of D12.6: ``-S WordCount.published=<path to the standard as text>``. The
 text is repeated to 500 MB, or beyond 16 cores to 32 MB a core. Each rank drops its part from memory before it reads, so
-the text comes from its file system. Read-ahead continues during the counting: ``seconds_reading`` is the rest.
+the text comes from its file system. Read-ahead goes on during the counting: ``seconds_reading`` is the remaining wait.
 
 ``seconds_outside`` is D12.6's overhead (section 9): the wall-clock time, from before MPI's launcher starts to the end
 of the program, less that of the computation. Memory is a metric too. Efficiency is the share of all ranks' time that is

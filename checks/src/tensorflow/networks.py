@@ -16,7 +16,7 @@ def convolution(inputs, filters: int, kernel: int, strides: int = 1, padding: st
 
 
 def alexnet(inputs):
-    """Return AlexNet with one tower: Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014."""
+    """Return AlexNet, one tower (Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014)."""
     features = convolution(inputs, 64, 11, 4, "valid")
     features = layers.MaxPooling2D(3, 2)(features)
     features = convolution(features, 192, 5)
