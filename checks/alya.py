@@ -1,18 +1,20 @@
-"""Run Alya, multi-physics with finite elements: its assembly is bound by the processor, its solver by the network.
+"""Run Alya, multi-physics with finite elements: the processor bounds its assembly, the network its solver.
 
-D12.6 section 6.5, BSC: a pulsating artery filled with blood, as CFD on Lenox (112 cores as 4 x 28 to 112 x 1 ranks x
-threads), CTE-POWER and ThunderX, as FSI on MareNostrum4. A step is the assembly and the solver; reported are the mean
-seconds of each over 20 steps, and the speed-up against the smallest run. Integrated equals bare everywhere; generic is
-slower beyond 32 nodes of MareNostrum4, and hung at a barrier on 256; on CTE-POWER its solver is slower from the start.
-A hang is not an expected outcome here: some ranks got no connection within TCP's time limit there, now and then with
-fewer nodes too, and a run that is stopped at its limit does not show which hang it was. It fails like any other.
+D12.6 section 6.5, BSC: a pulsating artery filled with blood. CFD ran on Lenox (112 cores as 4 x 28 to 112 x 1 ranks x
+threads), CTE-POWER and ThunderX, FSI on MareNostrum4. A step consists of assembly and solver. D12.6 reports the mean
+seconds of each over 20 steps, and the speed-up against the smallest run.
 
-Alya cannot be downloaded: the site's file names program, input (with the files of the case, for 20 steps), options (the
-case comes last) and the pattern of the rank count, which is read from the case's log. The seconds are those of the
-slowest rank in the convergence file of its module NASTIN, one line for each inner iteration: its columns 20 and 22, as
-the README of PRACE's benchmark suite (UEABS) has them. It says too that with Runge-Kutta the first has only the last of
-the step's assemblies: with that scheme ``assembly`` is the time of one of them, not of the step's. FSI, two programs at
-once, is not run here.
+Expected: integrated equals bare everywhere. Generic is slower beyond 32 nodes of MareNostrum4, and hung at a barrier on
+256; on CTE-POWER its solver is slower from the start. A hang is not expected here; it fails like any other run. On
+MareNostrum4 some ranks got no connection within TCP's time limit, sometimes with fewer nodes too. A run that is stopped
+at its limit does not show which hang it was.
+
+Alya cannot be downloaded. The site's file names the program, the input (the case's files, for 20 steps) and the
+options, with the case last. It also has the pattern of the rank count, which is read from the case's log. The seconds
+are those of the slowest rank: columns 20 and 22 of the convergence file of module NASTIN, with a line for each inner
+iteration. The README of PRACE's benchmark suite (UEABS) describes these columns. With Runge-Kutta, it says, column 20
+has only the last of the step's assemblies: then ``assembly`` is the time of one assembly. FSI needs two programs at
+once, and is not run here.
 """
 
 import shlex
@@ -23,7 +25,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 
 def column(name, number, more="", **facts):
-    """Return the metric for the mean of a column, whose lines begin with three numbers: step and iterations."""
+    """Return the metric for the mean of a column; each line begins with three numbers: step and iterations."""
     pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+){more}"
     return Metric(name, pattern, "s", better="lower", reduce="mean", **facts)
 
@@ -47,7 +49,7 @@ class Alya(ContainerCheck):
 
     rank_count = Answer("ranks", SITES)
     metrics = [column("assembly", 20), column("solver", 22)]
-    # Both together, of each step (figure 6.5); the speed-up over nodes is that of steps.
+    # Assembly and solver of each step (figure 6.5); the speed-up over nodes is computed from it.
     metrics += [column("step", 20, more=r" +\S+ +(\S+)", parts=2, scaling="strong")]
     answers = [
         Answer("steps", r"^ *(\d+) +\d+ +\d+(?: +\S+){19}"),
@@ -57,12 +59,12 @@ class Alya(ContainerCheck):
 
     @run_after("init")
     def choose_threads(self):
-        """Set the threads of a rank, the axis of D12.6."""
+        """Set the threads of a rank, as D12.6 varied them."""
         self.threads = self.openmp
 
     @run_after("setup")
     def need_case(self):
-        """Fail where the options do not name the case."""
+        """Fail if the options do not name the case."""
         if not self.executable_opts:
             raise Misconfigured("no input: the options of the site's software, Alya, have to end with the case's name")
 

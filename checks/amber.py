@@ -1,13 +1,13 @@
 """Run Amber's pmemd, molecular dynamics with particle mesh Ewald: the processor, and the balance of its ranks.
 
-D12.5 section 3.3.2, MARCONI, Amber 16: 48 ranks on a node, of which every fourth took about 135 s and the others 35 to
-70 (figure 22, from Intel's trace analyzer); then 8 ranks of 6 threads with and without DLB, which made no difference to
-the time of the run. pmemd itself reports the imbalance as the mean time in which its ranks exchange data and wait.
+D12.5 section 3.3.2, MARCONI, Amber 16: 48 ranks on a node. Every fourth rank took about 135 s, the others 35 to 70
+(figure 22, from Intel's trace analyzer). Then 8 ranks of 6 threads, with and without DLB: the time of the run was the
+same. pmemd itself reports the imbalance as the mean time in which its ranks exchange data and wait.
 
-Amber is licensed: the site's file names input (a directory with ``mdin``, ``prmtop`` and ``inpcrd``, of some minutes;
-or files of other names, in the program's options) and program, which may come from Spack (``"spack": "amber"``) with
-the archives in a mirror of the site's. All metrics are read from its ``mdout``. ``AmberDLB`` (amber_dlb.py) runs it
-with DLB.
+Amber is licensed. The site's file names the input: a directory with ``mdin``, ``prmtop`` and ``inpcrd``, for a run of
+some minutes. Files of other names go into the program's options. The file also names the program, which may come from
+Spack (``"spack": "amber"``) with the archives in a mirror of the site's. All metrics are read from ``mdout``.
+``AmberDLB`` (amber_dlb.py) runs Amber with DLB.
 """
 
 import reframe as rfm
@@ -18,7 +18,7 @@ MDOUT = "mdout"
 VERSION = Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)
 RANKS = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
 STEPS = Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT)
-#: Potential energy: printed for the first step, for some in between, and as the average of all steps.
+#: Potential energy: printed for the first step, for some later ones, and as the average of all steps.
 POTENTIAL = r"EPtot +=\s*(\S+)"
 FIRST_ENERGY = Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3)
 ALL_STEPS = "Average timings for all steps:"
@@ -40,7 +40,7 @@ class Amber(ContainerCheck):
     recipe = "mpi"
     site_provides_input = True
     output_files = [MDOUT]
-    # It refuses to run with one rank.
+    # pmemd.MPI refuses to run with one rank.
     min_ranks = 2
     #: Threads of a rank.
     openmp = parameter([1, 6], loggable=True)
@@ -60,14 +60,14 @@ class Amber(ContainerCheck):
     ]
     answers = [
         STEPS,
-        # Trajectories part, in the order in which forces are added up.
+        # Trajectories diverge, because forces are added up in another order.
         FIRST_ENERGY,
         Answer("potential_energy_average", rf"A V E R A G E S[\s\S]*?{POTENTIAL}", file=MDOUT, rtol=5e-3),
     ]
 
     @run_after("init")
     def choose_threads(self):
-        """Set the threads of a rank, the axis of D12.5; a program without OpenMP prints no number of threads."""
+        """Set the threads of a rank, as D12.5 varied them; a program without OpenMP prints no number of threads."""
         self.threads = self.openmp
         if self.openmp > 1:
             pattern = r"^\| Number of openmp threads per MPI task: +(\d+)"
@@ -75,5 +75,5 @@ class Amber(ContainerCheck):
 
     @run_after("setup")
     def name_output(self):
-        """Overwrite an older output; the site's options come last, and so have priority."""
+        """Overwrite an older output; the site's options come last, and take priority."""
         self.executable_opts = ["-O", "-o", MDOUT, *self.executable_opts]

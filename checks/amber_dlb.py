@@ -1,7 +1,7 @@
-"""Run Amber's pmemd with and without DLB, which lends the cores of ranks that wait to others (D12.5 section 3.3.2).
+"""Run Amber's pmemd with and without DLB, which lends the cores of waiting ranks to others (D12.5 section 3.3.2).
 
-MARCONI, Amber 16: 8 ranks of 6 threads on a node, the time of the whole run; DLB made no difference to it, though every
-fourth rank has several times the work of the others (figure 22). Program and input are the site's: see ``amber.py``.
+MARCONI, Amber 16: 8 ranks of 6 threads on a node, time of the whole run. DLB made no difference, though every fourth
+rank has several times the work of the others (figure 22). Program and input are the site's: see ``amber.py``.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ class AmberDLB(Collocated):
     recipe = "mpi"
     site_provides_input = True
     output_files = [MDOUT]
-    # It refuses to run with one rank.
+    # pmemd.MPI refuses to run with one rank.
     min_ranks = 2
     use_case = parameter(["one", *WHOLE], loggable=True)
     plain = {"use_case": "one"}
@@ -43,9 +43,9 @@ class AmberDLB(Collocated):
     answers = [STEPS, FIRST_ENERGY]
 
     def time_of(self, name):
-        """Return the metric for the seconds of the whole run, which Amber writes into its own file."""
+        """Return the metric for the seconds of the whole run, read from Amber's own file."""
         return time_of(f"seconds_{name}", "Master Total wall time:")
 
     def programs(self, programs):
-        """Have the only program overwrite an older output; the site's options come last, and so have priority."""
+        """Let the only program overwrite an older output; the site's options come last, and take priority."""
         return [replace(program, options=("-O", "-o", MDOUT, *self.executable_opts)) for program in programs]

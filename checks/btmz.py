@@ -1,16 +1,18 @@
 """Run BT-MZ of the NAS Parallel Benchmarks, a solver on zones of unequal size: MPI between zones, OpenMP within.
 
 D12.6 sections 6.6 and 6.8.2, BSC on Lenox: class C in all mixes of ranks and threads (table 6.2), 50 runs each, in
-seconds and Mop/s; in Singularity and Shifter as bare, while Docker's virtual network doubled the time in MPI with each
-doubling of the ranks (table 6.3). Each class and number of ranks has a program of its own, ``bt-mz.C.16``. Debian does
-not have them: they come from Spack, or from the site (its modules, or the path of one without class and ranks).
+seconds and Mop/s. Singularity and Shifter were as fast as bare. Docker's virtual network doubled the time in MPI with
+each doubling of the ranks (table 6.3).
+
+Each class and number of ranks needs a separate program, such as ``bt-mz.C.16``. Debian does not have them. They come
+from Spack or from the site (its modules, or the path of a program without class and ranks in its name).
 """
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, Metric, Work, core_counts, node_counts
 from reframe.core.builtins import parameter, run_after, run_before
 
-#: Points and time steps of each class, and its zones: no more ranks than these (NPB's sys/setparams.c).
+#: Points, time steps and zones of each class; a run has at most one rank for each zone (NPB's sys/setparams.c).
 CLASSES = {
     "S": (24 * 24 * 6, 60, 4),
     "W": (64 * 64 * 8, 200, 16),
@@ -21,12 +23,12 @@ CLASSES = {
     "E": (4224 * 3456 * 92, 250, 4096),
     "F": (12032 * 8960 * 250, 250, 16384),
 }
-#: Size of a default run, the first of these classes with a zone for each rank (larger ones take minutes); and the class
-#: of D12.6.
+#: Size of a default run: the first of these classes with a zone for each rank (larger classes take minutes). D12.6 has
+#: class C.
 FITTING, FITTED, PUBLISHED = "fitting", "WBC", "C"
 #: One rank on each core.
 ALL = "all"
-#: Input that asks for the times of the program's parts, with the default number and length of steps.
+#: Input that turns on the timers of the program's parts; number and length of steps stay the defaults.
 INPUT = "inputbt-mz.data"
 
 
@@ -44,7 +46,7 @@ class BTMZ(ContainerCheck):
     full_run_limit = 3600
     seconds = 60
     size = parameter([FITTING, *CLASSES], loggable=True)
-    #: On a node, with threads for the rest of its cores (table 6.2): of the class of D12.6.
+    #: Ranks on a node, with threads on its other cores (table 6.2), for the class of D12.6.
     ranks = parameter([ALL, *core_counts()], loggable=True)
     plain = {"size": FITTING, "ranks": ALL}
 
@@ -53,7 +55,7 @@ class BTMZ(ContainerCheck):
     metrics = [
         Metric("seconds", r"^ Time in seconds =\s+(\S+)", "s", better="lower", scaling="strong"),
         Metric("rate", r"^ Mop/s total\s+=\s+(\S+)", "Mop/s"),
-        # Of the ranks' time (table 6.3b), in points.
+        # Share of the ranks' time (table 6.3b), compared in points of percent.
         Metric(
             "communication", r"^  qbc_comm:.*\( *(\S+)%\)", "%", "lower", "mean", compare="difference", tolerance=10.0
         ),
@@ -61,7 +63,7 @@ class BTMZ(ContainerCheck):
     answers = [
         Answer("verification", r"^ Verification\s+=\s+(\w+)", equals="SUCCESSFUL"),
         Answer("threads", r"^ Total threads\s+=\s+(\d+)"),
-        # What the class is verified by: five norms of the residual, and five of the solution's error.
+        # BT-MZ verifies a class by five norms of the residual, and five of the solution's error.
         Answer("norms", r"^ +\d+ +(\d\.\d+E[+-]\d+) +\d\.\d+E", rtol=1e-8, reduce="sum"),
     ]
 
@@ -74,7 +76,7 @@ class BTMZ(ContainerCheck):
 
     @run_before("run")
     def ask_for_timers(self):
-        """Write the input of three lines: steps, their length, and whether to time the parts."""
+        """Write the three lines of the input: number of steps, their length, timers on."""
         self.input_commands = [f"printf '0\\n0.0\\n1\\n' >{INPUT}"]
 
     @property
@@ -90,7 +92,7 @@ class BTMZ(ContainerCheck):
 
     @property
     def work(self) -> Work:
-        """The points of the class; each rank needs a zone, but with threads there may be more cores than zones.
+        """The points of the class. Each rank needs a zone; with threads there may be more cores than zones.
 
         A core takes 4e-7 s for a step of a point (bare, AMD EPYC 9004).
         """

@@ -1,9 +1,9 @@
 """Run several BT-MZ at once on a node, under each policy of DLB: the programs of D12.5 section 3.2, on any machine.
 
-Class C on nodes with 24 cores or more, a socket of MareNostrum4; each number of ranks has a program of its own, from
-Spack or the site. D12.5 changed the program so that its zones stay uneven; its variable NPB_MZ_BLOAD does so too.
-BT-MZ with OmpSs, in figure 11 as fast as with OpenMP, is not run: it is a port of D12.5's own (section 4), to be
-compiled with BSC's Mercurium, and NPB has BT-MZ with OpenMP only.
+Nodes with 24 cores or more, as a socket of MareNostrum4 has, run class C. Each number of ranks needs a separate
+program, from Spack or the site. D12.5 changed the program to keep its zones uneven; NPB's variable NPB_MZ_BLOAD does
+the same. BT-MZ with OmpSs, in figure 11 as fast as with OpenMP, is not run: it is a port by D12.5 (section 4) that
+needs BSC's compiler Mercurium, and NPB has BT-MZ with OpenMP only.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from reframe.core.builtins import parameter
 class BTMZCollocation(Collocated):
     """BT-MZ with its uneven zones, of class C on a large node."""
 
-    descr = "BT-MZ beside itself on a node, with DLB"
+    descr = "several BT-MZ on a node, with DLB"
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     executable = "bt-mz"
@@ -42,7 +42,7 @@ class BTMZCollocation(Collocated):
         return f".{self.size}.{self.mixes_on(self.site.cores or 0)[0][0]}"
 
     def programs(self, programs):
-        """Give each its program, which leaves the zones to ranks as they come (NPB_MZ_BLOAD)."""
+        """Choose the program for each number of ranks, and turn off the balancing of zones (NPB_MZ_BLOAD)."""
         for program in programs:
             suffix = f".{self.size}.{program.ranks}"
             yield replace(program, suffix=suffix, environment={"NPB_MZ_BLOAD": "0"})

@@ -1,13 +1,13 @@
 """Run several programs on one node at the same time, and measure the gain of sharing cores between them.
 
-D12.5 section 3.2, BSC on MareNostrum4: BT-MZ with its uneven zones left as they are. One program on a socket in five
-mixes of ranks and threads, bare and in Singularity (table 1, figure 11); two of them, with DLB (table 2, figures 13 and
-14: a speed-up of 1.58 at most, for 8x3); and five (3x2 6x3 2x2 2x5 5x2) that fill the node, under each of the policies
-of DLB (figures 16 to 21: 1.04 to 2.3). Bare and container took the same time; of the five,
-only the case without DLB was run bare.
+D12.5 section 3.2, BSC on MareNostrum4: BT-MZ, with its zones left uneven.
+- One program on a socket, in five mixes of ranks and threads, bare and in Singularity (table 1, figure 11).
+- Two of these mixes with DLB (table 2, figures 13 and 14): a speed-up of 1.58 at most, for 8x3.
+- Five programs (3x2 6x3 2x2 2x5 5x2) that fill the node, under each policy of DLB (figures 16 to 21): 1.04 to 2.3.
+Bare and container took the same time. The five programs ran bare without DLB only.
 
-DLB comes from the site's modules, a directory or Spack, and is loaded into bare and container alike; without it, the
-check is skipped. Any machine runs a program of ours, whose last rank works three times as much as its first.
+DLB comes from the site's modules, a directory or Spack, and is loaded into bare and container alike. Without it, the
+check is skipped. Any machine runs the project's program: its last rank works three times as much as its first.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ import reframe as rfm
 from containercheck import MIXES, Answer, CollocationSides, ContainerCheck, Metric, Work, seconds_of, side_by_side
 from reframe.core.builtins import parameter, run_after, run_before
 
-#: Steps of our program, regions of its lightest rank in a step, chunks of a region and thread, seconds of a chunk.
+#: Steps of the program, regions of its lightest rank in a step, chunks for a region and thread, seconds of a chunk.
 STEPS, REGIONS, CHUNKS, CHUNK = 40, 10, 8, 2.1e-4
 
 
@@ -36,10 +36,10 @@ def idle_of(points):
 
 
 class Collocated(CollocationSides, ContainerCheck):
-    """Programs beside each other, under each policy."""
+    """Several programs at the same time, under each policy."""
 
     library = "dlb"
-    # Ranks that wait yield their core; what keeps processors awake would get it too, and each wait would take 40 ms.
+    # A waiting rank yields its core. A process that keeps the processor awake would get it, and the wait take 40 ms.
     keep_awake = False
     num_nodes = parameter([1], loggable=True)
     run_limit = 120
@@ -58,7 +58,7 @@ class Collocated(CollocationSides, ContainerCheck):
     metrics = [
         seconds_of("whole"),
         idle_of(10.0),
-        # Useful work of the core that has most of it: a bound of the time, which no other load on the machine changes.
+        # Useful work of the busiest core: a lower bound of the time, which other load on the machine does not change.
         Metric("busiest_core", r"^busiest (\S+) s", "s", better="lower", not_applicable_if="^busiest unknown"),
         report_of("parallel_efficiency", r"### Parallel efficiency"),
         report_of("load_balance", r"Communication efficiency: .*\n.*- Load Balance"),
@@ -70,27 +70,27 @@ class Collocated(CollocationSides, ContainerCheck):
         self.metrics = [*self.metrics, *map(self.time_of, self.program_names)]
 
     def time_of(self, name):
-        """Return the metric for the seconds of a program, whose lines of the output begin with its name."""
+        """Return the metric for the seconds of a program; its lines in the output begin with its name."""
         return Metric(f"seconds_{name}", f"^{name}: {self.seconds_pattern}", "s", better="lower")
 
     @run_after("setup")
     def place_programs(self):
-        """Set the programs, each on cores of its own."""
+        """Set the programs; each gets separate cores."""
         self.neighbours = tuple(self.programs(side_by_side(self.mixes_on(self.site.cores or 0))))
 
 
 @rfm.simple_test
 class Collocation(Collocated):
-    """Our own uneven program."""
+    """The project's own uneven program."""
 
-    descr = "programs beside each other on a node, with DLB"
+    descr = "several programs on a node, with DLB"
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     executable = "imbalanced"
     source = "collocation/imbalanced.c"
     compile_options = ["-fopenmp", "-ldl"]
     recipe = "collocation"
-    # It takes two seconds, of which the start of a container is a sixth, when cores are idle: the busiest core is not.
+    # A run takes two seconds. The start of a container is a sixth of it; cores are idle then, except the busiest one.
     metrics = [seconds_of("whole", compare="difference", tolerance=0.5), idle_of(20.0), *Collocated.metrics[2:]]
     rank_count = Answer("ranks", r"^\w+: ranks (\d+)", reduce="sum")
     answers = [Answer("sum", r"^\w+: sum (\d+)", words=True)]
@@ -99,7 +99,7 @@ class Collocation(Collocated):
     )
 
     def programs(self, programs):
-        """Give the second of two half as many steps, and the five of D12.5 the same work, whatever their cores."""
+        """Give the second of two programs half the steps, and each of five the same work for any number of cores."""
         for program in programs:
             steps = STEPS // 2 if self.use_case == "two" and program.name == "program2" else STEPS
             regions = max(1, 10 * REGIONS // program.cores) if self.use_case == "five" else REGIONS
@@ -107,7 +107,7 @@ class Collocation(Collocated):
 
     @run_before("run")
     def confirm_library(self):
-        """Require that DLB is in the ranks of the sides that have a policy, and in no others."""
+        """Require DLB in the ranks of the sides that have a policy, and in no others."""
         for side in self.sides():
             has_policy = "DLB_ARGS" in side.program.neighbours[0].environment
             facts = {"equals": "yes" if has_policy else "no", "side": side.name}

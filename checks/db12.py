@@ -1,8 +1,8 @@
 """Run DB12, the DIRAC benchmark, on the cores of a node, from one job slot to all of them.
 
-D12.6 section 9.3, CC-IN2P3: 12.3 with Singularity 3.3.0, which is no significant degradation, and 12.1 with 2.6.1;
-higher is better, the unit is the score itself. The score is of one slot; slots that share a core, a cache or a clock
-have a lower one.
+D12.6 section 9.3, CC-IN2P3: 12.3 with Singularity 3.3.0, no significant degradation, and 12.1 with 2.6.1. Higher is
+better; the unit is the score itself. The score is that of one slot. Slots that share a core, a cache or a clock have a
+lower one.
 """
 
 import reframe as rfm
@@ -25,13 +25,13 @@ class DB12(SingleNodeCheck):
     threads = 0
     run_limit = 300
     seconds = 135
-    # A run takes 12 to 20 s, whatever is asked: one unmeasured iteration, and one that counts.
+    # A run always takes 12 to 20 s: one unmeasured iteration, and one that counts.
     work = Work("copies", min_amount=1, amount_per_core=1, fixed_seconds=16)
     #: Copies that run at once.
     slots = parameter([*core_counts(), ALL], loggable=True)
     plain = {"slots": ALL}
 
-    # Copies, sum, arithmetic mean, geometric mean and median; below them the score of each copy, lowest first.
+    # A line with copies, sum, arithmetic mean, geometric mean, median; then the score of each copy, lowest first.
     metrics = [
         Metric("DB12", r"^\d+ \S+ (\S+) \S+ \S+$", "DB12", spread=10.0, measures=("computing",)),
         Metric("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12", spread=10.0, measures=("computing",)),

@@ -1,10 +1,12 @@
-"""Run a matrix product in blocks: the blocks that the caches hold, bare and in a container.
+"""Run a matrix product in blocks that fit different caches, bare and in a container.
 
-CHPCE, section "DGEMM": C = alpha A B + beta C on the cores of a node, for matrices of 4k, 8k, 10k, 16k and 32k. Between
-the worst and the best block for the caches lie 49.23 % on x86 and 37.57 % on OpenPOWER, in the worst case; the blocks
-are not named, and are powers of two here. A container changes pages and their alignment, not the processor: at each
-block it is to be as fast as bare. HPL's and HPCC's block, 100 throughout in CHPCE, is another one, and their DGEMM is
-the library's, which chooses its blocks itself: so this is a program of the project's own.
+CHPCE, section "DGEMM": C = alpha A B + beta C on the cores of a node, for matrices of 4k, 8k, 10k, 16k and 32k. The
+worst and the best block for the caches differ by up to 49.23 % on x86 and 37.57 % on OpenPOWER. CHPCE does not name
+the blocks; here they are powers of two.
+
+Expected: each block is as fast in a container as bare. A container changes pages and their alignment, not the
+processor. The block of HPL and HPCC, 100 throughout in CHPCE, is a different one. Their DGEMM is the library's, which
+chooses its blocks itself. So this check has a program of the project.
 """
 
 import reframe as rfm
@@ -21,7 +23,7 @@ class DGEMM(SingleNodeCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "dgemm"
     source = "dgemm/dgemm.c"
-    # The compiler of MPI adds its library, which this program does not use.
+    # The MPI compiler adds MPI's library, which this program does not use.
     compile_options = ["-O3", "-fopenmp", "-Wl,--as-needed", "-lm"]
     recipe = "dgemm"
     threads = 0
@@ -42,7 +44,7 @@ class DGEMM(SingleNodeCheck):
         Answer("threads", r"^threads (\d+)"),
         Answer("order", r"^order (\d+)"),
         Answer("block", r"^block (\d+)"),
-        # A container's compiler may round other sums.
+        # Another compiler may round sums differently.
         Answer("norm", r"^norm (\S+)", rtol=1e-9),
         Answer("residual", r"^residual (\S+)", at_most=16.0),
     ]
@@ -54,7 +56,7 @@ class DGEMM(SingleNodeCheck):
 
     @property
     def work(self) -> Work:
-        """The elements of a matrix; each takes twice the order in operations, of which a core does 1e9 in a second."""
+        """The elements of a matrix: each takes 2 x order operations, and a core does 1e9 of them a second."""
         # Three matrices of 8 bytes an element; the program takes half a second to fill them.
         facts = {"fixed_seconds": 0.5, "bytes_per_unit": 3 * 8}
         return Work("matrix elements", self.size**2, parallel_seconds_per_unit=2 * self.size / 1e9, **facts)

@@ -1,11 +1,12 @@
 """Run Quantum ESPRESSO, pw.x, electronic structure with plane waves: linear algebra, and many collectives.
 
 D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 19 x 13 points and 108 with 6 x 6 x 5;
-seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
-section 3.3.1: silane, with OpenMP. In a build without OpenMP, such as Debian's, the BLAS has the threads. The embedded
-inputs are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the systems of D12.6:
-``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials next to them. Silane's cell is
-larger for more than 8 cores, so that each has as much of it; silicon is a fixed case.
+seconds of PWSCF and fftw, mean of 5. The container had no overhead; Intel MPI was about 5 times faster than Open MPI.
+D12.5 section 3.3.1: silane, with OpenMP. In a build without OpenMP, such as Debian's, the BLAS has the threads.
+
+The embedded inputs are a silicon crystal and silane. ``-S QuantumEspresso.published=<directory>`` gives the systems of
+D12.6: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials next to them. Silane's
+cell grows beyond 8 cores, so that the work for a core stays the same; silicon is a fixed case.
 """
 
 import shlex
@@ -58,7 +59,7 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
 
     identity = [Identity("version", r"^ +Program PWSCF v\.(\S+) starts")]
     rank_count = Answer("ranks", r"^ +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
-    # The embedded inputs take seconds, 0.2 of which a container needs to read the program's code from its image.
+    # The embedded inputs take seconds; a container needs 0.2 s of them to read the program's code from its image.
     metrics = [
         wall_clock("PWSCF", compare="difference", tolerance=0.5, scaling="strong", spread=0.1),
         wall_clock("fftw", compare="difference", tolerance=0.3, spread=0.06),
@@ -71,13 +72,13 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
 
     @run_after("init")
     def mix_silane_only(self):
-        """Leave out the other materials with fewer ranks, or with threads: D12.5 has silane."""
+        """Run fewer ranks, or threads, with silane only, as D12.5 did."""
         if (self.ranks or self.openmp != 1) and self.material != self.plain["material"]:
             self.valid_systems = []
 
     @run_after("setup")
     def need_published_input(self):
-        """Skip the systems of D12.6 where the site does not have them; they take long enough for a ratio."""
+        """Skip the systems of D12.6 if the site does not have them; their runs are long enough for a ratio."""
         if self.material in PUBLISHED:
             self.metrics = by_ratio(self.metrics)
         if self.material in PUBLISHED and not self.published_path:
@@ -85,7 +86,7 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
 
     @property
     def takes_published(self):
-        """Whether the case has a system of D12.6; the others have embedded inputs."""
+        """Whether the case is a system of D12.6; the others have embedded inputs."""
         return self.material in PUBLISHED
 
     @run_before("run")
@@ -103,7 +104,7 @@ class QuantumEspresso(ContainerCheck, RanksPerNode, ThreadsPerRank):
 
     @property
     def work(self) -> Work:
-        """The grid points, up to 384 cores, where each rank has one plane of the grid.
+        """The grid points, up to 384 cores: then each rank has one plane of the grid.
 
         A core takes 4e-6 s for a point of silane, and one second for a k point of silicon (bare, AMD EPYC 9004).
         """

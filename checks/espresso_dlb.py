@@ -1,8 +1,8 @@
-"""Run Quantum ESPRESSO with and without DLB, which lends the cores of ranks that wait to others (D12.5, 3.3.1).
+"""Run Quantum ESPRESSO with and without DLB, which lends the cores of waiting ranks to others (D12.5, 3.3.1).
 
-MARCONI, QE 6.3 with Open MPI, silane in several mixes of ranks and threads on one node and several, seconds of the run:
-DLB made no difference, as the load of the ranks is even. Here on one node, as DLB shares cores within a node only. A
-build without OpenMP, such as Debian's, has no threads that a lent core could run: DLB then only costs time.
+MARCONI, QE 6.3 with Open MPI: silane in several mixes of ranks and threads on one node and several, seconds of the run.
+DLB made no difference, as the load of the ranks is even. Here it runs on one node, as DLB shares cores within a node
+only. In a build without OpenMP, such as Debian's, no thread can run on a lent core: DLB then only costs time.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from reframe.core.builtins import parameter, run_before
 
 @rfm.simple_test
 class QuantumEspressoDLB(Collocated):
-    """Silane, of a cell that does not grow with the node."""
+    """Silane, with a cell that does not grow with the node."""
 
     descr = "Quantum ESPRESSO pw.x with DLB"
     variant = parameter(["bare", "integrated", "generic"], loggable=True)

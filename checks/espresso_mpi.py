@@ -1,10 +1,10 @@
 """Run Quantum ESPRESSO with one MPI against another: two images of the same source, each with its own library.
 
 D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times faster than with Open MPI, on 1 to 4
-nodes, 24 atoms, bare and in containers. Here the image with the partition's family of MPI comes first, and the one with
-the other family is judged against it: the answer is whether it is faster or slower than the accepted range.
+nodes, 24 atoms, bare and in containers. Here the first image has the partition's family of MPI, and the second one the
+other family. The second is judged against the first: it is faster or slower than the accepted range, or within it.
 
-Both are compiled alike, from Debian's source (images/espresso.def): they differ by MPI alone.
+Both are compiled alike, from Debian's source (images/espresso.def): only the MPI differs.
 """
 
 import reframe as rfm
@@ -15,7 +15,7 @@ from reframe.core.builtins import parameter
 
 @rfm.simple_test
 class QuantumEspressoMPI(QuantumEspresso):
-    """Two images, whose ranks are each started by the launcher of their own MPI."""
+    """Two images; the launcher of an image's own MPI starts its ranks."""
 
     descr = "Quantum ESPRESSO pw.x, one MPI against another"
     num_nodes = parameter(node_counts(), loggable=True)
@@ -28,8 +28,8 @@ class QuantumEspressoMPI(QuantumEspresso):
     seconds = 150
 
     def candidates(self):
-        """Return an image for each family, the partition's first; runtimes are compared by other checks."""
+        """Return an image for each family, the partition's first; other checks compare runtimes."""
         if super().candidates():
-            raise Unavailable("it compares images of its own, and nothing else")
+            raise Unavailable("this check compares its own two images only")
         families = sorted(MPI_FAMILIES, key=lambda family: family != self.site.mpi_family)
         return tuple(Candidate(family, mpi=family, arguments={"BUILD": "source"}) for family in families)

@@ -1,11 +1,12 @@
 """Run GROMACS, molecular dynamics: bound by the instruction set, and over nodes by the network's latency.
 
-D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. Kernels of C, SSE2 and AVX_256 on one
-core of Ivy Bridge run like 1 : 4.9 : 6.1 (figure 4.1), and with AVX2 on Haswell like 1 : 4.8 : 6.1 : 7.8 (figure 4.2);
-the same kernels are as fast in a container as bare. Over nodes (20 ranks each) the container lacked the fabric's
-libraries and used TCP: it was 4 times slower at 16. Threads and GPUs are in ``gromacs_threads.py``. The embedded input
-is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184); ``-S GROMACS.published=topol.tpr`` takes
-that of D12.6, case A.
+D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. On one core, kernels of C, SSE2 and
+AVX_256 run like 1 : 4.9 : 6.1 on Ivy Bridge (figure 4.1); with AVX2 like 1 : 4.8 : 6.1 : 7.8 on Haswell (figure 4.2).
+The same kernels are as fast in a container as bare. Over nodes (20 ranks each) the container lacked the fabric's
+libraries and used TCP: it was 4 times slower at 16. Threads and GPUs are in ``gromacs_threads.py``.
+
+The embedded input is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184). ``-S
+GROMACS.published=topol.tpr`` runs the input of D12.6, case A.
 """
 
 import shlex
@@ -17,11 +18,11 @@ from reframe.core.builtins import parameter, run_before, variable
 LOG = "md.log"
 #: Instruction set of a build, in the log.
 SIMD = r"^SIMD instructions: +(\S+)"
-#: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
+#: The log has energies in columns of 15 characters, five in a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
 #: Speed, in the log.
 RATE = Metric("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)
-#: Atoms of the box of water that is repeated, in each direction.
+#: Atoms of the box of water, which is repeated in each direction.
 BOX = 648
 
 
@@ -33,9 +34,9 @@ class Dynamics(ContainerCheck):
     recipe = "gromacs"
     output_files = [LOG]
     seconds = 100
-    #: Steps of a run; with the published input its own 10000.
+    #: Steps of a run; the published input runs 10000.
     timesteps = variable(int, value=200)
-    #: Boxes of water in each direction; 0 for as many as the cores have work for.
+    #: Boxes of water in each direction; 0 chooses the number by the cores.
     boxes = variable(int, value=0)
 
     identity = [
@@ -46,13 +47,13 @@ class Dynamics(ContainerCheck):
     answers = [
         # Single precision, and six digits in the log.
         Answer("potential_energy_at_start", POTENTIAL, file=LOG, reduce="first", rtol=2e-5),
-        # Trajectories part, in the order in which forces are added up; their average is the same.
+        # Trajectories diverge, because forces are added up in another order; their average is the same.
         Answer("potential_energy_average", POTENTIAL, file=LOG, reduce="last", rtol=2e-3),
     ]
 
     @property
     def work(self) -> Work:
-        """The atoms of three to twelve boxes in each direction: with more, the input alone takes a minute."""
+        """The atoms of three to twelve boxes in each direction; with more, making the input takes a minute."""
         # Seconds for 200 steps, measured bare on two cores of an AMD EPYC 9004.
         costs = {"fixed_seconds": 0.5, "setup_seconds_per_unit": 3e-5, "parallel_seconds_per_unit": 3.4e-4}
         if self.boxes:

@@ -1,9 +1,9 @@
 """Run GROMACS with one instruction set after the other, on one core.
 
-D12.6 section 4.4.1: kernels of C, SSE2 and AVX_256 run like 1 : 4.9 : 6.1 on Ivy Bridge (figure 4.1), and of C, SSE2,
-AVX_256 and AVX2 like 1 : 4.8 : 6.1 : 7.8 on Haswell (figure 4.2), and the same kernels as fast in a container as bare.
-A set is a build: ``gmx_mpi_<set>`` (``gmx_<set>`` in D12.6), or ``gmx_mpi`` where it was built for it. Plain C is there
-in every build, but only for the non-bonded forces: the rest is slower in D12.6's build.
+D12.6 section 4.4.1: kernels of C, SSE2 and AVX_256 run like 1 : 4.9 : 6.1 on Ivy Bridge (figure 4.1). C, SSE2, AVX_256
+and AVX2 run like 1 : 4.8 : 6.1 : 7.8 on Haswell (figure 4.2). The same kernels are as fast in a container as bare.
+Each set needs a build: ``gmx_mpi_<set>`` (``gmx_<set>`` in D12.6), or ``gmx_mpi`` if it was built for that set. Every
+build has plain C, but only for the non-bonded forces; in D12.6's build the rest is slower too.
 """
 
 import reframe as rfm
@@ -26,13 +26,13 @@ class GROMACSKernels(Dynamics):
 
     @run_after("init")
     def choose_machines(self):
-        """Keep the partitions whose architecture has the instruction set."""
+        """Keep the partitions with the instruction set in their architecture."""
         partitions = partitions_with_instructions(self.simd)
         self.valid_systems = [name for name in self.valid_systems if name in partitions]
 
     @run_before("setup")
     def find_kernels(self):
-        """Choose the build with the instruction set, or skip with the names of the builds that there are."""
+        """Choose the build with the instruction set, or skip and name the builds that exist."""
         if self.simd == "C":
             confirmed = Answer("kernels", r"^Using (.+?) \d+x\d+ nonbonded", file=LOG, equals="plain C")
             self.env_vars["GMX_DISABLE_SIMD_KERNELS"] = "1"

@@ -1,7 +1,7 @@
 """Run GROMACS with OpenMP threads in place of ranks, and with two ranks on a node that share its cores and GPUs.
 
-D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A: 1 to 40 threads of a node are as fast in a container as bare; with
-GPUs, two ranks on each of up to 8 nodes, the container was 1.5 to 1.8 times slower, as it used TCP over nodes.
+D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A. 1 to 40 threads of a node are as fast in a container as bare. With
+GPUs, and two ranks on each of up to 8 nodes, the container was 1.5 to 1.8 times slower: it used TCP over nodes.
 """
 
 import reframe as rfm
@@ -27,15 +27,15 @@ class GROMACSThreads(Dynamics):
 
     @run_after("init")
     def choose_threads(self):
-        """Set the threads of a rank, the axis of D12.6."""
+        """Set the threads of a rank, as D12.6 varied them."""
         self.threads = self.openmp
 
 
 @rfm.simple_test
 class GROMACSHybrid(Dynamics):
-    """Two ranks on a node with half its cores, and where it has GPUs with one of them, each (section 4.4.4)."""
+    """Two ranks on a node; each has half of the cores and, if the node has GPUs, one GPU (section 4.4.4)."""
 
-    descr = "GROMACS, two ranks on a node, with threads, and GPUs where there are any"
+    descr = "GROMACS, two ranks on a node, with threads, and with GPUs if there are any"
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     num_nodes = parameter(node_counts(), loggable=True)
     metrics = [RATE]
@@ -46,6 +46,6 @@ class GROMACSHybrid(Dynamics):
 
     @run_before("run")
     def require_gpus(self):
-        """Require that GPUs were used where the node has any: without one, GROMACS computes on processors."""
+        """Require that GPUs were used if the node has any; otherwise GROMACS computes on processors."""
         if self.num_gpus_per_node:
             self.answers = [*self.answers, Answer("gpus", GPUS, file=LOG)]

@@ -1,8 +1,8 @@
 """Run HPC Challenge, seven benchmarks, each bound by another part of the machine.
 
 CHPCE, sections "Compute performance" to "Interconnect performance", on x86 and OpenPOWER: 4 to 64 ranks in a flat grid
-(1 x n), block size 100, 70 % of the memory (``-S HPCC.memory_fraction=0.7``), the median of 20 runs. Here a run takes
-seconds. Over nodes the matrix is smaller still: RandomAccess sends its updates one by one, which takes minutes on TCP.
+(1 x n), block size 100; 70 % of the memory (``-S HPCC.memory_fraction=0.7``), the median of 20 runs. Here a run takes
+seconds. Over nodes the matrix is even smaller: RandomAccess sends its updates one by one, which takes minutes on TCP.
 """
 
 import math
@@ -13,15 +13,15 @@ from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 100
-#: Orders of a matrix for runs of milliseconds: in a container the first call still reads the program from the image.
+#: Orders of a tiny matrix: a run takes milliseconds, in which a container still reads the program from the image.
 TINY = r"^HPL_N=1?\d{1,3}$"
-#: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
-#: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
+#: Order of HPL's matrix for one core, on one node and over several. It grows like the root of the number of cores: the
+#: memory for a core stays the same. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
-#: What a metric depends on whose ranks exchange messages.
+#: Parts of the machine that bound a metric of ranks with messages.
 MESSAGES = ("messages", "network")
 FLAT = 64  # CHPCE's largest flat grid
-#: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, and has no first calls.
+#: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, without first calls.
 TRANSPOSED = 2000
 
 
@@ -98,7 +98,7 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
 
     @run_before("run")
     def write_input(self):
-        """Lay the ranks out in a flat grid, as CHPCE does, unless more ranks would leave some without a block."""
+        """Write the input: a flat grid of ranks, as in CHPCE; beyond 64 ranks a squarer one: each rank has a block."""
         self.input = "published" if self.memory_fraction == 0.7 else self.input
         order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid
@@ -107,7 +107,7 @@ class HPCC(ContainerCheck, ImageRelease, RanksPerNode):
 
     @property
     def work(self) -> Work:
-        """The elements of HPL's matrix, never tiny on one node: all benchmarks together take a core 1 us for each."""
+        """The elements of HPL's matrix, never tiny on one node; all benchmarks together take a core 1 us an element."""
         facts = {"unit": "matrix elements", "fixed_seconds": 1, "parallel_seconds_per_unit": 1e-6, "bytes_per_unit": 8}
         if self.memory_fraction:
             return Work(min_amount=self.memory_fraction * self.site.memory * self.num_nodes / 8, **facts)

@@ -1,9 +1,9 @@
 """Run HPCG, preconditioned conjugate gradients on a sparse matrix: memory, and a sum over all ranks in each step.
 
-D12.6 sections 6.7 and 6.8.3, BSC on Lenox: 120 points in each direction for a rank, all mixes of ranks and threads; in
-Singularity and Shifter as bare, in GFLOPS and in GB/s. SANDIA section VI.C, weak scaling to 768 ranks on Volta: within
-0.5 % on one node, and 18.1 % slower at scale with an MPI over TCP. Debian does not have it: it
-comes from Spack, or from the site (its modules, or a program).
+D12.6 sections 6.7 and 6.8.3, BSC on Lenox: 120 points in each direction for a rank, all mixes of ranks and threads.
+Singularity and Shifter reach bare's GFLOPS and GB/s. SANDIA section VI.C, weak scaling to 768 ranks on Volta: within
+0.5 % on one node, and 18.1 % slower at scale with an MPI over TCP. Debian does not have HPCG: it comes from Spack, or
+from the site (its modules, or a program).
 """
 
 import reframe as rfm
@@ -17,13 +17,13 @@ RESULTS = "HPCG-Benchmark_*.txt"
 TIMED = 1
 #: Points of a rank in each direction: those of D12.6, and those of a default run.
 PUBLISHED, QUICK = 120, 32
-#: Ranks of a default run, one on each core with the smaller problem; and of a run with the problem of D12.6.
+#: Ranks of a default run (one on each core, the smaller problem), and one on each core with the problem of D12.6.
 PLAIN, ALL = "plain", "all"
 
 
 @rfm.simple_test
 class HPCG(ContainerCheck):
-    """A problem of the same size for each rank, whatever their number."""
+    """A problem of the same size for each rank."""
 
     descr = "HPCG"
     tags = {"memory"}
@@ -35,7 +35,7 @@ class HPCG(ContainerCheck):
     run_limit = 300
     full_run_limit = 3600
     seconds = 100
-    #: Ranks on a node for the problem of D12.6, with threads for the rest of its cores; or the default run.
+    #: Ranks on a node for the problem of D12.6, with threads on its other cores; or the default run.
     ranks = parameter([PLAIN, *core_counts(), ALL], loggable=True)
     plain = {"ranks": PLAIN}
 
@@ -50,7 +50,7 @@ class HPCG(ContainerCheck):
     answers = [
         Answer("result", r"^Final Summary::HPCG result is[ =](\w+)", equals="VALID"),
         Answer("unknowns", r"^Linear System Information::Number of Equations=(\d+)"),
-        # Of all sets of 50 steps; of a small problem little more than rounding is left.
+        # Mean of all sets of 50 steps. A small problem leaves little more than rounding errors.
         Answer("residual", r"^Reproducibility Information::Scaled residual mean=(\S+)", atol=1e-9),
     ]
 
@@ -62,10 +62,10 @@ class HPCG(ContainerCheck):
 
     @run_after("init")
     def add_kernels(self):
-        """Add the rates of the kernels to the problem of D12.6, where the dot product alone took another time.
+        """Add the rates of the kernels for the problem of D12.6, in which only the dot product's time differed.
 
-        HPCG prints the seconds of each too, of as many sets of 50 steps as fit into the timed part: that number may
-        differ between runs, and a rate is the operations of them all in that time.
+        HPCG also prints the seconds of each kernel, but for as many sets of 50 steps as fit into the timed part. That
+        number may differ between runs; a rate does not depend on it.
         """
         if self.ranks != PLAIN:
             kernels = [Metric(name, rf"^GFLOP/s Summary::Raw {name}=(\S+)", "GFLOPS") for name in KERNELS]
@@ -73,7 +73,7 @@ class HPCG(ContainerCheck):
 
     @run_before("run")
     def choose_problem(self):
-        """Solve, then print the results, whose file is named after the time of day."""
+        """Run HPCG, then print its results; the name of their file contains the time."""
         size = " ".join(f"--n{axis}={self.points}" for axis in "xyz")
         self.reset_commands = [f"rm -f {RESULTS} hpcg20*.txt"]
         self.steps = [
@@ -88,7 +88,7 @@ class HPCG(ContainerCheck):
 
     @property
     def work(self) -> Work:
-        """The unknowns; the parts that are not timed take a core one second for 13000 of them."""
+        """The unknowns; in the untimed parts a core takes one second for 13000 of them."""
         count = self.points**3
         return Work(
             "unknowns", count, count, fixed_seconds=1 + TIMED, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
@@ -96,5 +96,5 @@ class HPCG(ContainerCheck):
 
     @property
     def amount(self):
-        """The unknowns of all ranks, whatever threads they have."""
+        """The unknowns of all ranks, for any number of threads."""
         return self.work.amount(self.layout.ranks)

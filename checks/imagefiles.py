@@ -1,10 +1,10 @@
 """Look at, read and import thousands of files of an image, and measure the cost of the runtime.
 
-D12.6 section 9 measured how long containers take to start with one version of the runtime after another. Upgrades since
-then broke the file system of the image: plain squashfuse made 2 h 50 of 25 minutes (apptainer issue 665), several
-threads made imports 25 % slower (squashfuse issue 121), and a helper took half a core (apptainer issue 3272). Here a
-process on every core does that work, once with nothing in the page cache and once more; bare it is done on files of the
-stage directory. The image is a file, in memory, or unpacked.
+D12.6 section 9 compared the start times of containers between versions of the runtime. Later upgrades slowed down the
+image's file system. With plain squashfuse 25 minutes became 2 h 50 (apptainer issue 665). Several threads made imports
+25 % slower (squashfuse issue 121). A helper took half a core (apptainer issue 3272). Here a process on every core
+works on the files, first with an empty page cache, then again. Bare works on files of the stage directory. The image is
+a file, in memory, or unpacked.
 """
 
 import reframe as rfm
@@ -38,7 +38,7 @@ class ImageFiles(SingleNodeCheck, ImagePlacement):
     seconds = 40
     work = Work("processes", min_amount=1, amount_per_core=1, fixed_seconds=4)
 
-    # Twice what Apptainer 1.4.5 without setuid, with squashfuse_ll, cost on a virtual machine with two cores.
+    # Twice the cost of Apptainer 1.4.5 without setuid, with squashfuse_ll, on a virtual machine with two cores.
     metrics = [
         metric(cache, step, tolerance)
         for cache, tolerances in (("cold", (0.25, 0.3, 0.4)), ("warm", (0.25, 0.35, 0.4, 0.7)))
@@ -52,7 +52,7 @@ class ImageFiles(SingleNodeCheck, ImagePlacement):
 
     @run_before("run")
     def start_on_every_core(self):
-        """Make the files that the bare program works on, and let the measuring program start the command."""
+        """Make the files for the bare program, and let the measuring program start the command."""
         program = f"{self.python} {self.own('imagefiles/imagefiles.py')}"
         self.input_commands = [f"{program} make {TREE}"]
         places = (TREE, "image.sif", f"{UNPACKED}/usr/local/{TREE}")

@@ -1,10 +1,10 @@
 """Build an image, push it to a registry, pull it by its digest, convert and start it.
 
 SANDIA section IV.A, figure 1: a container is built on a laptop, goes to a registry, is pulled on the supercomputer and
-converted there. D12.6 sections 6.3 and 8.2: an image of OpenFOAM has 1.65 GB, and each is converted for each runtime.
-Here a registry of its own runs on the node's loopback for as long as the job: the metrics are the work of the tools and
-of the disk, not of a network. The image is a shell and files that half compress; a larger one with ``-S
-ImageTransfer.megabytes=1574``. There is nothing bare to compare with: the metrics are a series over the nights.
+converted there. D12.6 sections 6.3 and 8.2: an image of OpenFOAM has 1.65 GB, and each runtime needs a conversion. Here
+the job runs a registry on the node's loopback. So the metrics measure the tools and the disk, not a network. The image
+is a shell, and files that compress to a half; ``-S ImageTransfer.megabytes=1574`` makes a larger one. Bare has nothing
+to compare: the metrics are a series over the nights.
 """
 
 import reframe as rfm
@@ -12,13 +12,13 @@ from containercheck import Answer, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before, variable
 
 STEPS = ("build", "push", "pull", "convert", "start")
-#: The tree, the OCI image, what came back from the registry, and the image of Apptainer or Singularity.
+#: The tree, the OCI image, the image pulled from the registry, and that of Apptainer or Singularity.
 SIZES = ("tree", "built", "pulled", "image")
 
 
 @rfm.simple_test
 class ImageTransfer(SingleNodeCheck):
-    """All steps in one run, with umoci, skopeo and docker-registry, all of Debian."""
+    """All steps in one run, with Debian's umoci, skopeo and docker-registry."""
 
     descr = "an image built, pushed, pulled by digest, converted, started"
     tags = {"io"}
@@ -34,12 +34,12 @@ class ImageTransfer(SingleNodeCheck):
 
     @run_before("run")
     def run_transfer(self):
-        """Skip without the tools, or let our program do all steps."""
+        """Run all steps by the project's program; skip if the tools are missing."""
         program = f"{self.python} {self.own('imagetransfer/imagetransfer.py')}"
         self.input_commands = [f"{program} --look"]
         self.executable_opts = ["-c", f"{program} --megabytes {self.megabytes}"]
 
     @property
     def work(self):
-        """The size of the tree: all steps take 0.15 s for a MiB, and keep four copies of it."""
+        """The size of the tree: all steps together take 0.15 s a MiB, and keep four copies."""
         return Work("MiB", self.megabytes, fixed_seconds=2, serial_seconds_per_unit=0.15, bytes_per_unit=4 << 20)

@@ -1,23 +1,23 @@
 """Run the Intel MPI Benchmarks with the host's MPI under a program that was built with another one: the network.
 
-SANDIA section VI.B, Volta: PingPong between two adjacent nodes (figures 2 and 3) and Allreduce on 768 ranks (figure 4;
-its text has that of 8 bytes), average of 10 trials. The image was built with Intel MPI. Cray's MPI, of the same ABI,
-took its place at run time and reached 99.4 % of the native bandwidth (integrated); left with Intel MPI over Ethernet it
-was 39.5 %, and 7 to 8 us in place of 1.3 (generic). Here the host's MPI is MPICH or any of its relatives; bare runs IMB
-with it too.
+SANDIA section VI.B, Volta: PingPong between two adjacent nodes (figures 2 and 3), and Allreduce on 768 ranks (figure 4;
+the text has the value for 8 bytes), average of 10 trials. The image was built with Intel MPI. With Cray's MPI, of the
+same ABI, in its place at run time it reached 99.4 % of the native bandwidth (integrated). With Intel MPI over Ethernet
+it reached 39.5 %, and took 7 to 8 us instead of 1.3 (generic). Here the host's MPI is MPICH or one of its relatives;
+bare runs IMB with it too.
 """
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, Metric, Step, Work, node_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-#: Bytes of the messages whose time, or bandwidth, is a metric; IMB measures all powers of two between.
+#: Bytes of the messages with a metric for the time, or the bandwidth; IMB measures all powers of two between.
 LATENCIES = (8, 1024)
 BANDWIDTHS = (65536, 1048576, 4194304)
-#: All sizes of IMB's PingPong but 0; those of Allreduce, which sums numbers of 4 bytes, are those from 4.
+#: All sizes of IMB's PingPong but 0. Allreduce sums numbers of 4 bytes, so its sizes begin at 4.
 ALL_SIZES = tuple(1 << power for power in range(23))
-# One microsecond: inside a node a ratio says little, for runs of the same program differ by 0.5 us; without its fabric
-# SANDIA's container lost 6.
+# One microsecond as a difference: inside a node, runs of the same program differ by 0.5 us, too much for a ratio.
+# SANDIA's container lost 6 us without its fabric.
 LATENCY = {"better": "lower", "compare": "difference", "tolerance": 1.0, "spread": 0.1}
 # PingPong's rows have four columns: bytes, repetitions, time, bandwidth; those of Allreduce have five.
 ROW = r"^ +{size} +\d+ +{time} +{bandwidth}$"
@@ -59,13 +59,13 @@ class IMB(ContainerCheck):
     tolerance = 10.0
     # Two ranks exchange messages of 24 sizes; all take part in the reduction.
     work = Work("ranks in a reduction", min_amount=2, amount_per_core=1, fixed_seconds=4)
-    #: Sizes of messages that are metrics: few, or all that IMB measures, for the curves of SANDIA's figures 2 to 4.
+    #: Sizes of messages with a metric: few, or all sizes of IMB, for the curves of SANDIA's figures 2 to 4.
     sizes = parameter(["few", "all"], loggable=True)
     plain = {"sizes": "few"}
     #: Trials of a small message.
     trials = variable(int, value=5000)
-    #: Megabytes that the trials of a large message move; 0 for 500 on a node, and 100 between nodes, which takes
-    #: Ethernet two seconds. (IMB's own limit, ``-time``, leaves out the largest messages on a slow machine.)
+    #: Megabytes that the trials of a large message move; 0 for 500 on a node, and 100 between nodes (two seconds over
+    #: Ethernet). IMB's own limit, ``-time``, leaves out the largest messages on a slow machine.
     volume = variable(int, value=0)
 
     identity = [Identity("version", r"^# +Intel\(R\) MPI Benchmarks (\S+),")]
@@ -86,7 +86,7 @@ class IMB(ContainerCheck):
 
     @run_after("init")
     def measure_all_sizes(self):
-        """Make a metric of each size: the time of a message up to 4 KiB, else its bandwidth; and that of a sum."""
+        """Add a metric for each size: the time of a message up to 4 KiB, else its bandwidth; and the time of a sum."""
         if self.sizes == "all":
             small = [size for size in ALL_SIZES if size <= 4096 and size not in LATENCIES]
             large = [size for size in ALL_SIZES if size > 4096 and size not in BANDWIDTHS]
@@ -96,7 +96,7 @@ class IMB(ContainerCheck):
 
     @run_before("run")
     def choose_ranks_and_trials(self):
-        """Run PingPong between neighbouring nodes, or on one node between cores; then Allreduce on all ranks."""
+        """Run PingPong between neighbouring nodes (on one node, between cores), then Allreduce on all ranks."""
         common = f"-iter {self.trials},{self.volume or (500 if self.num_nodes == 1 else 100)}"
         if self.num_nodes > 1 and self.num_tasks_per_node > 1:
             common += f" -map {self.num_tasks_per_node}x{self.num_nodes}"

@@ -1,15 +1,15 @@
-"""Run IOzone, which reads and writes files in all the ways that CHPCE lists.
+"""Run IOzone, which reads and writes files in all access patterns of CHPCE.
 
 CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
-x86 and OpenPOWER; a container loses next to nothing, a virtual machine much.
+x86 and OpenPOWER. A container loses next to nothing, a virtual machine much.
 
-Through the page cache a file of the default size is read at the speed of memory, bare and in a container, and a disk or
-a driver that lost half its speed would not be seen. So files are opened with O_DIRECT (-I) where that is possible. The
-C library's streams and mmap need the cache: there the time includes flush and close (-e -c). So writes reach the disk
-within the time, and reads come from it where the file is larger than the memory.
+The page cache would hide the disk. A file of the default size is read at the speed of memory, and a disk or driver at
+half its speed goes unnoticed. So files are opened with O_DIRECT (-I) if possible. The C library's streams and mmap need
+the cache: there the time includes flush and close (-e -c). So the time covers writes to the disk, and reads from it if
+the file is larger than the memory.
 
-The file lies in the stage directory, or in the other ``file_systems`` that the site's extras name; a container has them
-bound in. An answer checks that both sides wrote to the same file system, and not to the container's own overlay.
+The file is in the stage directory, or in the other ``file_systems`` of the site's extras, which a container has bound
+in. An answer checks that both sides wrote to the same file system, and not to the container's overlay.
 """
 
 import shlex
@@ -20,7 +20,7 @@ import reframe as rfm
 from containercheck import Answer, FilePlacement, Identity, Metric, SingleNodeCheck, Step, Work, skip_unless
 from reframe.core.builtins import parameter, run_after, run_before
 
-#: Ways of access, with their options and the titles of the reports that are read.
+#: Ways of access, with their options and the titles of their reports.
 MODES = {
     "random_strided": (
         "-I -i 0 -i 2 -i 5",
@@ -32,13 +32,13 @@ MODES = {
     "asynchronous": ("-I -H 8 -i 0 -i 1", ["Writer", "Re-writer", "Reader", "Re-Reader"]),
     "mmap": ("-B -G -e -c -i 0 -i 1", ["Writer", "Re-writer", "Reader", "Re-Reader"]),
 }
-#: Sizes of the file in megabytes, and of a record in kilobytes. The first of each is that of a default run.
+#: Sizes of the file in megabytes, and of a record in kilobytes. A default run takes the first of each.
 FILE_SIZES = (512, 4096, 15360)
 RECORD_SIZES = (1024, 4, 16384)
 
 
-#: Reports that repeat another report's numbers, with the number of columns before theirs in the table (size, record,
-#: write, ...), from which they are read.
+#: Reports that repeat another report's numbers. Theirs are read from the table (size, record, write, ...), after this
+#: number of columns.
 IN_TABLE = {"Pwrite": 4, "Re-Pwrite": 5, "Pread": 6, "Re-Pread": 7}
 
 
@@ -73,7 +73,7 @@ class IOzone(SingleNodeCheck, FilePlacement):
     tolerance = 10.0
 
     identity = [Identity("version", r"^\s+Version \$Revision: (\S+) \$")]
-    # Those of the default way of access: each has its own reports.
+    # The reports of the default way of access.
     metrics = [report(title) for title in MODES["random_strided"][1]]
     answers = [
         Answer("complete", r"^iozone (test complete)\.", equals="test complete"),
@@ -87,7 +87,7 @@ class IOzone(SingleNodeCheck, FilePlacement):
 
     @run_after("setup")
     def require_space(self):
-        """Skip where the file does not fit into the free space."""
+        """Skip if the file does not fit into the free space."""
         place = Path(self.stagedir, self.directory)
         free = shutil.disk_usage(place).free // 2**20 if place.is_dir() else self.file_size
         if free < self.file_size:
@@ -95,7 +95,7 @@ class IOzone(SingleNodeCheck, FilePlacement):
 
     @run_before("run")
     def write_steps(self):
-        """Verify a small file before the big one is measured; -R prints the reports that are read."""
+        """Verify a small file, then measure the big one; -R prints the reports."""
         file, size = shlex.quote(self.own_file), f"-s {self.file_size}m -r {self.record_size}k"
         self.steps = [
             Step("place", f"stat -c 'device %d' {shlex.quote(self.directory)}"),
@@ -104,12 +104,12 @@ class IOzone(SingleNodeCheck, FilePlacement):
         ]
         self.reset_commands = [f"rm -f {file}"]
         if self.access == "mmap":
-            # IOzone does not check the result of msync, which takes whole pages.
+            # msync takes whole pages only, and IOzone does not check its result.
             reason = f"records of {self.record_size} kB in pages of $(getconf PAGESIZE) bytes: mmap flushes pages"
             self.input_commands += [skip_unless(f"[ $(getconf PAGESIZE) -le {self.record_size << 10} ]", reason)]
 
     @property
     def work(self) -> Work:
-        """The megabytes of all reports; each goes over the file at 1 GB/s, or 100 MB/s with records of a few kB."""
+        """The megabytes of all reports; each handles the file at 1 GB/s, or at 100 MB/s with records of a few kB."""
         rate = 1000 if self.record_size > 100 else 100
         return Work("megabytes", self.file_size * len(self.metrics), fixed_seconds=2, serial_seconds_per_unit=1 / rate)

@@ -1,17 +1,18 @@
 """Start two containers on a node, and record which parts of each other they see.
 
-D12.5 sections 2.1 and 4: Singularity separates the file system, and nothing else. /dev/shm and /tmp are the host's,
-visible to all containers of a node, which is how DLB and MPI's shared memory work in them, and what users have to know;
-processes, user and cgroup are the host's too. CHPCE names the security aspects: a container gives its user no
-capabilities. Here two containers start on a node; the first leaves files, and the second looks. Where the site's
-configuration isolates more, MPI between containers of a node is slower or fails, and this is the check that says why.
+D12.5 sections 2.1 and 4: Singularity separates the file system only. /dev/shm and /tmp are the host's, and all
+containers of a node see them. DLB and MPI's shared memory need this, and users must know it. Processes, user and cgroup
+are the host's too. CHPCE names the security aspects: a container gives its user no capabilities.
+
+Here two containers start on a node; the first leaves files, and the second looks for them. If the site's configuration
+isolates more, MPI between containers of a node is slower or fails, and this check shows the reason.
 """
 
 import reframe as rfm
 from containercheck import Answer, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before
 
-#: What a container of these runtimes shares with others on its node; those of Docker have all to themselves.
+#: Parts that a container shares with others on its node, by runtime; a container of Docker shares none.
 SHARED = {"dev_shm": "yes", "tmp": "yes", "processes": "yes", "cgroup": "same"}
 OWN = {"dev_shm": "no", "tmp": "no", "processes": "no", "cgroup": "other"}
 EXPECTED = {"Apptainer": SHARED, "Singularity": SHARED, "Docker": OWN}
@@ -21,7 +22,7 @@ EXPECTED = {"Apptainer": SHARED, "Singularity": SHARED, "Docker": OWN}
 class Isolation(SingleNodeCheck):
     """Answers only: it takes seconds."""
 
-    descr = "what two containers of a node see of each other"
+    descr = "isolation between two containers of a node"
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     executable = "sh"
@@ -34,7 +35,7 @@ class Isolation(SingleNodeCheck):
 
     @run_before("run")
     def start_two(self):
-        """Let our program start the container twice, and state what the second may see."""
+        """Let the project's program start the container twice, and set the expected answers of the second one."""
         self.started_by = f"{self.python} {self.own('isolation/isolation.py')} --"
         for side in self.sides():
             if self.contained and not side.container:

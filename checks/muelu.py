@@ -1,9 +1,9 @@
 """Run Trilinos MueLu, algebraic multigrid: memory, and over nodes many small messages and collectives.
 
-SANDIA section IV.B: Trilinos 12.8.1 and the MueLu tutorial as the example of a container that a developer builds, and
-runs elsewhere; no metrics are given. The check shows that the image builds, and computes the same as the host; the
-metrics are the times of set-up and solution. The program is the project's own, and solves what the tutorial's first
-chapters do, on Debian's Trilinos: Laplace's equation, by conjugate gradients with smoothed aggregation.
+SANDIA section IV.B: Trilinos 12.8.1 and the MueLu tutorial are the example of a container that a developer builds, and
+runs elsewhere. SANDIA gives no metrics. The check shows that the image builds, and computes the same as the host; the
+metrics are the times of set-up and solution. The program is the project's, on Debian's Trilinos. It solves the problem
+of the tutorial's first chapters: Laplace's equation, by conjugate gradients with smoothed aggregation.
 """
 
 import reframe as rfm
@@ -21,7 +21,7 @@ class MueLu(ContainerCheck):
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "muelu-laplace"
     source = "muelu/laplace.cpp"
-    # Trilinos' libraries bring along those that they call.
+    # The linker takes the libraries that Trilinos' libraries need.
     compile_options = ["-fopenmp", "-isystem/usr/include/trilinos", "-Wl,--copy-dt-needed-entries"]
     compile_options += ["-ltrilinos_muelu-adapters", "-ltrilinos_muelu-interface", "-ltrilinos_muelu"]
     compile_options += ["-ltrilinos_belostpetra", "-ltrilinos_belos", "-ltrilinos_galeri-xpetra"]
@@ -33,7 +33,7 @@ class MueLu(ContainerCheck):
     run_limit = 300
     seconds = 70
     tolerance = 10.0
-    # Seconds of a core for an unknown, set-up and solution, of bare runs on two cores of an AMD EPYC 9004.
+    # Seconds of a core for an unknown, set-up and solution, in bare runs on two cores of an AMD EPYC 9004.
     work = Work("unknowns", 80**3, 80**3 / 2, fixed_seconds=0.7, parallel_seconds_per_unit=7e-6, bytes_per_unit=800)
 
     identity = [Identity("version", r"^Trilinos (\S+)")]
@@ -41,7 +41,7 @@ class MueLu(ContainerCheck):
     metrics = [seconds_of("setup", spread=5.0), seconds_of("solve", spread=5.0)]
     answers = [
         Answer("unknowns", r"^unknowns (\d+)"),
-        # Sums in another order may need one iteration more.
+        # Sums in another order may need one more iteration.
         Answer("iterations", r"^iterations (\d+)", atol=1),
         Answer("convergence", r"^convergence (\w+)", equals="reached"),
         Answer("residual", r"^residual (\S+)", at_most=1e-8),

@@ -1,9 +1,9 @@
 """Start a program for a newer processor than the node has: it must end at once, with the reason.
 
-D12.6 section 4.5: an image that was built on new processors "simply doesn't run on older CPUs". Here that is expected:
-a program of one instruction that the node's processor lacks is started bare and in the container, and both have to end
-by the signal for an illegal instruction, which is the reason that any other check names then. A runtime that hides the
-signal, or that starts programs by an emulator without saying so, is found by it.
+D12.6 section 4.5: an image that was built on new processors "simply doesn't run on older CPUs". Here this is expected.
+The program has one instruction that the node's processor lacks, and starts bare and in the container. Both must end by
+the signal for an illegal instruction, which other checks then name as their reason. The check finds a runtime that
+hides the signal, or that silently starts programs by an emulator.
 """
 
 import shlex
@@ -28,14 +28,14 @@ class NewerProcessor(SingleNodeCheck):
     # Assumed: a start takes less than a second.
     work = Work("programs", min_amount=1, fixed_seconds=2)
     answers = [
-        # 128 and the number of SIGILL, as shells tell it.
+        # 128 plus the number of SIGILL, a shell's exit status.
         Answer("exit_status", r"^status (\d+)", equals="132"),
         Answer("lacking", r"^lacking (\w+)", words=True),
     ]
 
     @run_after("setup")
     def start_program(self):
-        """Let our program write the other one, and start it in the shell; skip where no instruction is known."""
+        """Let a program write the test program, and start it in the shell; skip if no instruction is known."""
         known = ARCHITECTURES.get(self.site.architecture or "")
         if known is None:
             self.skip_because("no instruction is known of the partition's architecture: name it, processor, arch")

@@ -1,13 +1,13 @@
 """Run PACE3D, sintering by the phase-field method: optimised for the processor, and bound by memory.
 
-D12.6 section 8.1.4, HLRS EXCESS: domains of 640 x 480 x 640 and 1920 x 6720 x 1280 cells, ranks only. No effect of the
-container on the efficiency (speed-up by cores, figure 8.10); and with all optimisation turned off, 60 runs on two nodes
-of each domain, in lattice updates per second, which spread a little less in the container (figure 8.11).
+D12.6 section 8.1.4, HLRS EXCESS: domains of 640 x 480 x 640 and 1920 x 6720 x 1280 cells, ranks only. The container had
+no effect on the efficiency (speed-up by cores, figure 8.10). With all optimisation turned off, each domain had 60 runs
+on two nodes, in lattice updates per second; they spread a little less in the container (figure 8.11).
 
-Neither the program nor its output is public: the site's file names program, input, options, and the patterns of the
-rate (LUPS) and of the rank count, and may name that of an answer. The other domain, or the program without
-optimisation, is another session's: ``-S PACE3D.published=<its input>``. The full axes have the 60 runs, whose spread is
-in the report, and fewer ranks on a node: speed-up and efficiency over cores come from those cases.
+Neither the program nor its output is public. The site's file names program, input, options, and the patterns of the
+rate (LUPS) and of the rank count; it may name the pattern of an answer. The other domain, or the program without
+optimisation, needs another session: ``-S PACE3D.published=<its input>``. The full axes have the 60 runs, with their
+spread in the report. They also have fewer ranks on a node, for speed-up and efficiency over cores.
 """
 
 import reframe as rfm
@@ -26,7 +26,7 @@ class PACE3D(ContainerCheck, RanksPerNode):
     executable = "pace3d"
     recipe = "mpi"
     site_provides_input = True
-    #: Runs of each side; 0 for as many as the verdict needs.
+    #: Runs of each side; 0 lets the verdict decide.
     runs = parameter([0, 60], loggable=True)
     plain = {"runs": 0}
     run_limit = 1800
@@ -38,7 +38,7 @@ class PACE3D(ContainerCheck, RanksPerNode):
 
     @run_after("init")
     def choose_rounds(self):
-        """Set rounds and time: a round has two runs, each expected to take a quarter of its limit; on all cores."""
+        """Set rounds and time, on all cores only; a round has two runs, each of a quarter of its limit."""
         if self.runs and self.ranks:
             self.valid_systems = []
         if self.runs:

@@ -1,19 +1,20 @@
 """Run a flow past an obstacle with Palabos, a lattice Boltzmann library: memory, and the instruction set.
 
-D12.6 section 8.1.3, HLRS EXCESS: air around the profile of a car, 10 s of it, on one node (figure 8.7) and on two
-(figures 8.8 and 8.9, seconds and speed-up against one rank). Slightly faster in the container on one node, with a
-slight trend to a slow-down over InfiniBand. The profile is not public: here the obstacle is a sphere, in a program of
-the project's own on Debian's library, which Debian 12 has and Debian 13 has not. D12.6 has OpenMP within a node: the
-library has none, and the program shares a rank's blocks of the lattice out to its threads. The channel has more sites
-for more cores of the nodes, and the same for any number of ranks on them, which the full axes take: the report's
-speed-up over cores is that of figure 8.9, on one node; over nodes the channel grows, which the speed-up counts.
+D12.6 section 8.1.3, HLRS EXCESS: 10 s of air around the profile of a car. It ran on one node (figure 8.7) and on two
+(figures 8.8 and 8.9, seconds and speed-up against one rank). The container was slightly faster on one node, with a
+slight trend to a slow-down over InfiniBand. The profile is not public; here the obstacle is a sphere.
+
+The program is the project's, on Debian's library, which is in Debian 12 but not in Debian 13. D12.6 has OpenMP within a
+node. The library has none, so the program gives a rank's blocks of the lattice to threads. The channel grows with the
+cores of the nodes. It stays the same for any number of ranks on them, as in the full axes. So the report's speed-up
+over cores is that of figure 8.9 on one node. Over nodes the channel grows, and the speed-up takes this into account.
 """
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, Metric, RanksPerNode, ThreadsPerRank, Work, node_counts
 from reframe.core.builtins import parameter, run_before, variable
 
-#: On a virtual machine ten rounds of a duet spread by 3 %, and by 1.5 % while others keep all cores busy.
+#: On a virtual machine ten rounds of a duet spread by 3 %, and by 1.5 % while other processes keep all cores busy.
 DUET = {"duet": True, "duet_spread": 4.0}
 
 
@@ -27,27 +28,27 @@ class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
     num_nodes = parameter(node_counts(), loggable=True)
     executable = "palabos-flow"
     source = "palabos/flow.cpp"
-    # The library's own, as Debian builds it, and no other standard of C++ than it was written for.
+    # Debian's options for the library, with the C++ standard that it was written for.
     compile_options = ["-O3", "-std=gnu++14", "-DPLB_MPI_PARALLEL", "-DPLB_USE_POSIX", "-DPLB_SMP_PARALLEL", "-fopenmp"]
     compile_options += ["-isystem/usr/include/palabos", "-isystem/usr/include/eigen3", "-lplb"]
     headers = {"palabos3D.h": "libplb-dev"}
     recipe = "palabos"
     run_limit = 300
     seconds = 70
-    # Ten rounds spread by 9 % in turn, and by 3 % at the same time.
+    # Ten rounds spread by 9 % in turn, and by 3 % when both sides run at the same time.
     gains_by_duet = True
-    #: Steps that are timed. The noise is between runs, so they are short (ci/benchmark noise).
+    #: Timed steps. The noise is between runs, so runs are short (ci/benchmark noise).
     timesteps = variable(int, value=30)
 
     identity = [Identity("version", r"^compiler (\S.*)")]
     rank_count = Answer("ranks", r"^ranks (\d+)")
     metrics = [
-        # With the start of the program, which reads its libraries from the image.
+        # Includes the start of the program, which reads its libraries from the image.
         Metric("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, scaling="strong", **DUET),
         Metric("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, **DUET),
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("threads", "sites", "steps")]
-    # Sums over all sites: compilers and MPI libraries differ in the order.
+    # Sums over all sites; compilers and MPI libraries add in different orders.
     answers += [Answer(name, rf"^{name} (\S+)", rtol=1e-6) for name in ("drag", "mass", "energy")]
 
     @run_before("run")
@@ -70,5 +71,5 @@ class Palabos(ContainerCheck, RanksPerNode, ThreadsPerRank):
 
     @property
     def amount(self):
-        """The sites for the nodes' cores: with fewer ranks on them, the channel is the same."""
+        """The sites, by the nodes' cores; fewer ranks have the same channel."""
         return self.work.amount((self.site.cores or 1) * self.num_nodes)

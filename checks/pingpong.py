@@ -1,10 +1,10 @@
 """Run Ping Pong between pairs of ranks: the network, and shared memory inside a node.
 
 D12.6 section 8.1.1, HLRS EXCESS: 10000 exchanges of 4 bytes and 50 of 1 MB between every two of 40 cores on two nodes.
-D12.6 saw a larger dispersion between the cores of one socket in the container, and no difference between nodes: here
-the dispersion is the distance between the quartiles, in percent of the median, on the full axes. The map of its figures
-8.4 and 8.5 is the file ``pairs.csv`` of each run: pair by pair its class, latency and bandwidth.
-SANDIA section VI.B and D12.6 section 6.9.1 show the loss of a container that does not know the fabric.
+The container had a larger dispersion between the cores of one socket, and no difference between nodes. Here the full
+axes measure the dispersion: the distance between the quartiles, in percent of the median. The file ``pairs.csv`` of
+each run is the map of figures 8.4 and 8.5: class, latency and bandwidth of each pair. SANDIA section VI.B and D12.6
+section 6.9.1 show the loss of a container that does not know the fabric.
 """
 
 import math
@@ -13,13 +13,13 @@ import reframe as rfm
 from containercheck import Answer, ContainerCheck, ImageRelease, Metric, Work, node_counts
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-#: Classes of pairs, with what their metrics depend on.
+#: Classes of pairs, and the parts of the machine that their metrics depend on.
 MEASURES = {"within_socket": ("messages",), "between_sockets": ("messages",), "between_nodes": ("network",)}
 CLASSES = tuple(MEASURES)
 
 
 def metric_for_pair_class(name, unit, pair, **facts):
-    """Return a metric for one class of pair; it does not apply where the program says that there is no such pair."""
+    """Return a metric for one class of pair; it does not apply if the program finds no such pair."""
     pattern = rf"^{name} {pair} (\S+) {unit}"
     return Metric(
         f"{name}_{pair}",
@@ -58,14 +58,14 @@ class PingPong(ContainerCheck, ImageRelease):
     source = "pingpong/pingpong.c"
     recipe = "pingpong"
     min_ranks = 2
-    #: Seconds for all the pairs together; slow networks take longer, with three trials a pair.
+    #: Seconds for all pairs together; slow networks take longer, as each pair has at least three trials.
     seconds_of_pairs = variable(float, int, value=1.5)
-    #: Pairs of each class, drawn evenly where there are more; 0 for all, as in D12.6, whatever it takes.
+    #: Most pairs of each class, drawn evenly; 0 for all, as in D12.6, which may take long.
     pairs_of_class = variable(int, value=40)
-    #: The map of the pairs; that of the first round of each side is kept.
+    #: The map of the pairs. The map of each side's first round is kept.
     output_files = ["pairs.csv"]
     keep_files = ["rounds/01-*"]
-    # Three trials of 10 ms inside a node, and of 60 over a fabric.
+    # Three trials of 10 ms inside a node, or of 60 ms over a fabric.
     work = Work("pairs", min_amount=1, fixed_seconds=1.5, serial_seconds_per_unit=0.15)
     run_limit = 300
     seconds = 70
@@ -78,7 +78,7 @@ class PingPong(ContainerCheck, ImageRelease):
 
     @run_after("init")
     def add_dispersion(self):
-        """Add the dispersion of each class, in the usual image: in a short run with few pairs it is mostly noise."""
+        """Add the dispersion of each class on the full axes, in the usual image: with few pairs it is mostly noise."""
         if self.full and self.image_release == "fitting":
             units = {"latency": "us", "bandwidth": "MB/s"}
             more = [dispersion(name, unit, pair) for name, unit in units.items() for pair in CLASSES]
@@ -91,6 +91,6 @@ class PingPong(ContainerCheck, ImageRelease):
 
     @property
     def amount(self):
-        """The number of pairs: of two classes on a node, of three over several."""
+        """The number of pairs: two classes on a node, three over several nodes."""
         pairs = math.comb(self.layout.ranks, 2)
         return min(pairs, self.pairs_of_class * (2 if self.num_nodes == 1 else 3)) if self.pairs_of_class else pairs

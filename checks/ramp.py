@@ -1,12 +1,12 @@
 """Run RAMP astro, a U-Net that learns to find overlapping galaxies: GPU or processor, memory, input and output.
 
-D12.6 section 9.2, CC-IN2P3: 12000 images train, 4000 validate, 4000 evaluate, 2 GB in /dev/shm; 26 runs each on V100,
-with the container image in RAM and on a shared file system, and on K80 with a shared one. The wall-clock time less
-that of the computation, which D12.6 calls overhead, is ``outside`` here. A container added 1 to 2 s to it (5 to 12 % of
-bare's, which is ``outside_ratio``), and the shared file system 0.5 s more; memory, I/O and computing time stayed the
-same. Mean errors, sigma / sqrt(n), stand beside the metrics in the results.
+D12.6 section 9.2, CC-IN2P3: 12000 images train, 4000 validate, 4000 evaluate, 2 GB in /dev/shm; 26 runs each. On
+V100 the container image was in RAM or on a shared file system, on K80 on a shared one. D12.6's overhead, the
+wall-clock time less that of the computation, is ``outside`` here. A container added 1 to 2 s to it (5 to 12 % of
+bare's: ``outside_ratio``), and the shared file system 0.5 s more. Memory, I/O and computing time stayed the same. The
+results show mean errors, sigma / sqrt(n), next to the metrics.
 
-Pinned here is TensorFlow for processors: on nodes with GPUs the site names a build of its own (tensorflow_cnn.py).
+The pinned TensorFlow is for processors. For nodes with GPUs the site names another build (tensorflow_cnn.py).
 
 The size of D12.6 is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
 """
@@ -23,7 +23,7 @@ OUTSIDE = r"^seconds outside (\S+)"
 
 
 def metric(name, pattern, unit, tolerance):
-    """Return a metric to which a container adds a constant, however long the computation."""
+    """Return a metric to which a container adds a constant, independent of the computation's length."""
     return Metric(name, pattern, unit, better="lower", compare="difference", tolerance=tolerance)
 
 
@@ -37,10 +37,10 @@ class RAMP(TensorFlow, ImagePlacement):
     num_nodes = parameter([1], loggable=True)
     sourcesdir = "src/ramp"
     run_limit = 3600
-    # A pair takes 20 s, most of which is the import that is measured.
+    # A pair takes 20 s, mostly the import, which is measured.
     seconds = 115
     reset_commands = [RUN_BEGAN]
-    # Most of a run is the start of TensorFlow, 8 s; a core takes 0.1 s for an image, and 0.01 s to make it.
+    # Most of a run is the start of TensorFlow, 8 s. A core takes 0.1 s for an image, and 0.01 s to make it.
     work = Work(
         "images",
         min_amount=0,
@@ -51,7 +51,7 @@ class RAMP(TensorFlow, ImagePlacement):
         bytes_per_unit=5e4,
         bytes_per_node=1e9,
     )
-    #: Images for training, validation and evaluation together (3:1:1), 0 for 20 a core; their edge in pixels.
+    #: Images for training, validation and evaluation together (3:1:1), 0 for 20 a core; then their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)
     epochs = variable(int, value=2)
@@ -60,15 +60,15 @@ class RAMP(TensorFlow, ImagePlacement):
     published_values = {"images": 20000, "pixels": 128, "depth": 3}
 
     metrics = [
-        # D12.6 saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
-        # libraries through FUSE: 0.3 to 2.5 s more here, and on slower cores 4 to 11 s.
+        # D12.6 measured two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
+        # libraries through FUSE: this takes 0.3 to 2.5 s more, and on slower cores 4 to 11 s.
         metric("outside", OUTSIDE, "s", tolerance=12.0),
-        # The same in percent of bare's, as in figures 9.2 to 9.4; those seconds are three times what bare takes here.
+        # The same in percent of bare's, as in figures 9.2 to 9.4. The seconds above are three times bare's.
         Metric("outside_ratio", OUTSIDE, "s", better="lower", tolerance=300.0),
         Metric("compute", r"^seconds compute (\S+)", "s", better="lower", tolerance=10.0, spread=6.0),
         metric("memory", r"^memory (\S+) MB", "MB", tolerance=32.0),
-        # What Python and the U-Net read and write themselves; what a runtime reads of the image for them is not in it.
-        # Measured: 55.9 MB in two bare runs, and 55.7 in a container.
+        # Bytes that Python and the U-Net read and write, without the runtime's own reads of the image. Measured: 55.9
+        # MB in two bare runs, and 55.7 in a container.
         Metric("io", r"^io (\S+) MB", "MB", better="lower", spread=1.0, not_applicable_if=r"^io unknown"),
         seconds_of("unet", compare="difference", tolerance=15.0),
     ]

@@ -1,14 +1,14 @@
 """Run Airhead Semantic Spaces, Random Indexing, which finds the words that occur in the same contexts.
 
 D12.6 section 8.1.5, HLRS: no significant difference in a container, and a somewhat better efficiency than Word Count's.
-D12.6 ran it parallel with MPI, from Java, with a program that is not public; this is the package itself, from Maven
-Central, with its threads. The text is made here: its words have topics, and the nearest words of a word are
-those of its topic. Bound by memory: a vector of 1024 integers for each of 9400 words.
+D12.6 ran it in parallel with MPI, by a Java program that is not public. Here the package itself runs, from Maven
+Central, with its threads. The check makes the text: its words have topics, and the nearest words of a word are those of
+its topic. The check is bound by memory: a vector of 1024 integers for each of 9400 words.
 
-With the random vectors given (see index.sh), every number of threads comes to the same vectors, to the last bit, so the
-nearest words, among the 200 most frequent ones, must be the same everywhere. Efficiency is T(1) / (n T(n)), of one run,
-the start of Java and the writing of the space included; the report's, over cores (figure 8.13), is that of the cases
-with other numbers of threads in the full axes.
+The random vectors are given (see index.sh), so any number of threads gives the same vectors, to the last bit. So the
+nearest words, among the 200 most frequent ones, must be the same everywhere. Efficiency is T(1) / (n T(n)) of one run,
+with the start of Java and the writing of the space. The report's efficiency over cores (figure 8.13) comes from the
+full axes, which have other numbers of threads.
 """
 
 import reframe as rfm
@@ -17,7 +17,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Elements of a word's vector.
 VECTOR_LENGTH = 1024
-#: Frequent words of the topic whose words end in b.
+#: Frequent words of one topic; its words end in b.
 WORDS = ("hinozeb", "venetapub", "vicihob")
 
 
@@ -67,7 +67,7 @@ class SemanticSpaces(SingleNodeCheck):
 
     @run_before("run")
     def make_input(self):
-        """Make the text and, from one line with all words, their random vectors, once for all rounds."""
+        """Make the text and the random vectors (from one line with all words), once for all rounds."""
         java = f"{self.executable} -cp 'jars/*' edu.ucla.sspace.mains.RandomIndexingMain"
         self.input_commands = [
             f"{self.python} {self.own('text/make_text.py')} --megabytes {self.megabytes} --words words.txt text.txt",
@@ -82,7 +82,7 @@ class SemanticSpaces(SingleNodeCheck):
 
     @property
     def work(self) -> Work:
-        """The size of the text: one thread takes 1.3 s to index a megabyte, and all of them index it once more."""
+        """The size of the text: one thread takes 1.3 s to index a megabyte; then all threads index it again."""
         return Work(
             "megabytes",
             self.megabytes,

@@ -1,13 +1,13 @@
 """Start and end a container, and measure its time and memory: the cost of the runtime itself.
 
-D12.6 section 9, CC-IN2P3: one to two seconds to start, half a second more with the image on a shared file system,
-better with newer versions of the runtime. CHPCE table 4 and the text below it: start-up and tear-down of "echo hello
-world", and 15.4 MB of proportional set size more than bare. Here the program is ``cat``, alone and on every core at
-once; bare it takes next to nothing, so the difference counts and not the ratio. In the integrated variant it loads the
-host's MPI library, in the container and bare, because that alone may take longer than a container.
+D12.6 section 9, CC-IN2P3: one to two seconds to start; half a second more with the image on a shared file system; less
+with newer versions of the runtime. CHPCE table 4 and the text below it: start-up and tear-down of "echo hello world",
+and 15.4 MB of proportional set size more than bare. Here the program is ``cat``, alone and on every core at once. Bare
+takes next to nothing, so the difference counts, not the ratio. The integrated variant loads the host's MPI library on
+both sides, because loading it may take longer than starting a container.
 
-An axis has causes of slow starts that centres saw since: a working directory of many files (singularity issue 5389), a
-large limit of open files (opensciencegrid/docs issue 345), and many binds.
+An axis has causes of slow starts that centres reported later: a working directory with many files (singularity issue
+5389), a large limit of open files (opensciencegrid/docs issue 345), and many binds.
 """
 
 import reframe as rfm
@@ -15,8 +15,8 @@ from containercheck import Answer, ContainerCheck, ImagePlacement, ImageRelease,
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 MANY_FILES, MANY_BINDS = 20000, 50
-#: How far rounds scatter, with room: on a quiet virtual machine starts by 0.003 to 0.012 s, memory by 0.16 MB, which
-#: is 0.6 MB where other processes keep all cores busy.
+#: Scatter of rounds, with a margin. Measured on a quiet virtual machine: starts 0.003 to 0.012 s, memory 0.16 MB, and
+#: 0.6 MB while other processes keep all cores busy.
 SPREADS = {"start": 0.03, "end": 0.01, "memory": 1.0}
 
 
@@ -28,7 +28,7 @@ def metric(name, copies, word, unit, tolerance):
 
 @rfm.simple_test
 class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
-    """Start and end of ``cat``, in the image that all others are built upon."""
+    """Start and end of ``cat``, in the base image of all others."""
 
     descr = "container start-up and tear-down, memory"
     tags = {"smoke"}
@@ -47,9 +47,9 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
     #: Starts of each kind in a run; their median counts.
     repeats = variable(int, value=5)
 
-    # Twice what Apptainer 1.4.5 without setuid cost on two virtual machines with two cores: 0.12 to 0.24 s, to end 5 to
-    # 20 ms, 29 MB alone and 20 MB beside others. D12.6 section 9.2.1 saw one second at best, with version 3.3.0; CHPCE
-    # 15 MB.
+    # Twice the cost of Apptainer 1.4.5 without setuid on two virtual machines with two cores: a start takes 0.12 to
+    # 0.24 s, an end 5 to 20 ms, memory 29 MB alone and 20 MB with other copies. D12.6 section 9.2.1 measured one second
+    # at best, with version 3.3.0; CHPCE 15 MB.
     metrics = [
         metric("start", "one", "start", "s", tolerance=0.5),
         metric("end", "one", "end", "s", tolerance=0.05),
@@ -62,7 +62,7 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
 
     @run_after("init")
     def cross_no_axes(self):
-        """Leave out circumstances with another image than the usual one."""
+        """Vary the circumstances with the usual image only."""
         is_usual_image = self.image_in == "shared" and self.image_release == "fitting"
         if self.circumstances != "usual" and not is_usual_image:
             self.valid_systems = []
@@ -79,6 +79,6 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
 
     @run_before("run")
     def start_on_every_core(self):
-        """Let the measuring program start the command, in as many copies as the node has cores."""
+        """Let the measuring program start the command, one copy on each core."""
         options = f"--copies {self.site.cores or 2} --repeats {self.repeats}"
         self.started_by = f"{self.python} {self.own('startup/startup.py')} {options} --"

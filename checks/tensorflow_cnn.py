@@ -2,25 +2,25 @@
 
 D12.6 section 7.3, CINECA MARCONI A3: images per second of five networks, with batches of 32 and 64 synthetic ImageNet
 images, mean of three. The container, TensorFlow's own 1.10, was clearly slower than the build on the machine: it lacked
-AVX2, AVX512F and FMA. From PyPI both are the same portable build, and must be as fast; a site's own build shows it. The
-instructions that TensorFlow says it was not compiled to use are compared. Nodes with GPUs need a build of the site's:
-the one from PyPI is for processors, and a run that uses no GPU there fails.
+AVX2, AVX512F and FMA. From PyPI both sides have the same portable build, and must be as fast; a site's own build shows
+the loss. TensorFlow prints the instructions that it was not compiled to use; these are compared. The build from PyPI is
+for processors. Nodes with GPUs need a build of the site: a run that uses no GPU there fails.
 """
 
 import reframe as rfm
 from containercheck import STDERR, Answer, Identity, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-#: Operations of a training step of one image, in units of 10^9: three times those of the published forward passes.
+#: Operations of a training step for one image, in units of 10^9: three times the published forward passes.
 GFLOP = {"AlexNet": 4.3, "GoogLeNet": 9, "InceptionV3": 34, "ResNet-50": 24, "VGG16": 93}
 #: Device that computes, CPU or GPU.
 DEVICE = r"^TensorFlow .*, (CPU|GPU), \d+ threads"
-#: Instructions of the processor that a build does without: the words of 1.10 in D12.6, and those of today.
+#: Message with the processor's instructions that a build does not use: that of 1.10 in D12.6, and today's.
 WITHOUT = r"(?:not compiled to use|enable the following instructions): "
 
 
 class TensorFlow(SingleNodeCheck):
-    """The common base of the checks that run programs of the project's own with TensorFlow."""
+    """The common base of the checks that run the project's programs with TensorFlow."""
 
     executable = "python"
     requirements = "tensorflow/requirements.txt"
@@ -30,13 +30,13 @@ class TensorFlow(SingleNodeCheck):
 
     identity = [
         Identity("version", r"^TensorFlow (\S+), Keras"),
-        # Empty for a build that does without none: that is a build, too, and differs from one that does.
+        # Empty for a build that uses all instructions, so that such a build differs from others.
         Identity("instructions", rf"(\A(?![\s\S]*{WITHOUT})|{WITHOUT}[A-Z0-9_. ]+)", file=STDERR),
     ]
 
     @run_before("run")
     def require_gpus(self):
-        """Require that GPUs are used where the node has any; else that bare and container use the same device."""
+        """Require GPUs if the node has any; otherwise require the same device for bare and container."""
         facts = {"equals": "GPU"} if self.num_gpus_per_node else {"words": True}
         self.answers = [Answer("device", DEVICE, **facts), *self.answers]
 
@@ -54,27 +54,27 @@ class TensorFlowCNN(TensorFlow):
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
     batch = parameter([32, 64], loggable=True)
     plain = {"network": "AlexNet", "batch": 32}
-    #: Batches in each of the repetitions, and how many of these there are; three in D12.6.
+    #: Batches in each repetition, and the number of repetitions (three in D12.6).
     batches = variable(int, value=1)
     repeats = variable(int, value=3)
 
     metrics = [Metric("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
-        # Seeded, but sums are rounded in another order with other instructions or threads.
+        # Seeded, but other instructions or threads round sums in another order.
         Answer("first_loss", r"^loss of the first batch (\S+)", rtol=0.01),
         Answer("parameters", r": (\d+) parameters"),
     ]
 
     @run_after("init")
     def choose_network(self):
-        """Set network and batch size, the axes of D12.6."""
+        """Set network and batch size, as D12.6 varied them."""
         options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats {self.repeats}"
         self.executable_opts = ["cnn.py", *options.split()]
 
     @property
     def work(self) -> Work:
-        """The images of all batches, one of which does not count; a core does 40 GFLOPS, and holds one batch."""
+        """The images of all batches, one of them untimed; a core does 40 GFLOPS; one batch is in memory."""
         batches = 1 + self.repeats * self.batches
         times = {"fixed_seconds": 6, "parallel_seconds_per_unit": GFLOP[self.network] / 40}
         return Work("images", self.batch * batches, **times, bytes_per_unit=1.4e8 / batches, bytes_per_node=2.5e9)

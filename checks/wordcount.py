@@ -1,16 +1,15 @@
 """Run Word Count over MPI, which reads a big text, counts its words, and merges the counts.
 
-D12.6 section 8.1.5, HLRS: the text of the MPI 3.0 standard on one and two nodes, no essential difference in a
-container, and poor scaling; its program was in Java, with Open MPI's bindings. This one is the project's own, in C.
-Its text is made here, or that of D12.6 with ``-S WordCount.published=<path to the standard as text>``; either is
-repeated until it has 500 MB, or 32 MB for each core where there are more than 16. Each rank drops its part from the
-memory before it reads, so the text comes from its file system; read-ahead goes on while words are counted, and
-``seconds_reading`` is what a rank still waits.
+D12.6 section 8.1.5, HLRS: the text of the MPI 3.0 standard on one and two nodes. There was no essential difference in a
+container, and the scaling was poor. D12.6's program was in Java, with Open MPI's bindings; this one is the project's,
+in C. The check makes a text, or takes that of D12.6: ``-S WordCount.published=<path to the standard as text>``. The
+text is repeated to 500 MB, or beyond 16 cores to 32 MB a core. Each rank drops its part from memory before it reads, so
+the text comes from its file system. Read-ahead goes on during the counting: ``seconds_reading`` is the remaining wait.
 
-What D12.6 section 9 calls overhead, the wall-clock time (from before MPI's launcher starts, to the end of the program)
-less that of the computation, is ``seconds_outside`` here; memory is a metric too. Efficiency is the share of all
-ranks' time that is spent on reading and counting; D12.6's, T(1) / (n T(n)) of figure 8.12, is the report's efficiency
-over cores, from the cases with other numbers of ranks in the full axes.
+``seconds_outside`` is D12.6's overhead (section 9): the wall-clock time, from before MPI's launcher starts to the end
+of the program, less that of the computation. Memory is a metric too. Efficiency is the share of all ranks' time that is
+spent on reading and counting. D12.6's efficiency, T(1) / (n T(n)) of figure 8.12, is the report's efficiency over
+cores; the full axes have its cases with other numbers of ranks.
 """
 
 import shlex
@@ -40,17 +39,17 @@ class WordCount(ContainerCheck, RanksPerNode):
     run_limit = 300
     seconds = 70
     reset_commands = [RUN_BEGAN]
-    #: Size of the text that is counted, in units of 10^6 bytes; 0 for what follows from the cores.
+    #: Size of the text, in units of 10^6 bytes; 0 chooses the size by the cores.
     megabytes = variable(int, value=0)
 
     rank_count = Answer("ranks", r"^ranks (\d+)")
     metrics = [
         time_of("compute", scaling="strong", spread=15.0),
-        # As a difference: on few ranks a merge takes 10 to 30 ms, and a text that is read ahead 0.1 to 0.3 s.
+        # As differences: on few ranks a merge takes 10 to 30 ms, and reading a text ahead 0.1 to 0.3 s.
         time_of("merging", compare="difference", tolerance=0.1),
         time_of("reading", compare="difference", tolerance=0.5),
         time_of("counting", spread=18.0, duet=True),
-        # Mostly the start of the container, 0.15 to 0.3 s here; D12.6 section 9.2.1 saw one second at best, of RAMP.
+        # Mostly the start of the container, 0.15 to 0.3 s here; D12.6 section 9.2.1: one second at best, with RAMP.
         time_of("outside", compare="difference", tolerance=0.7, not_applicable_if=r"^outside unknown"),
         Metric("efficiency", r"^efficiency (\S+) %", "%", spread=15.0),
         Metric("memory", r"^memory (\S+) MB", "MB", better="lower", compare="difference", tolerance=16.0),
@@ -60,7 +59,7 @@ class WordCount(ContainerCheck, RanksPerNode):
 
     @run_before("run")
     def make_text(self):
-        """Make the text once, for all rounds; it is too big to be kept."""
+        """Make the text once, for all rounds; delete it at the end, as it is big."""
         published = f"--source {shlex.quote(self.published_path)}"
         source = published if self.published_path else "--megabytes 64 --compounds 0.02"
         self.input_commands = [
@@ -70,11 +69,11 @@ class WordCount(ContainerCheck, RanksPerNode):
 
     @property
     def work(self) -> Work:
-        """The size of the text: a core counts 100 MB a second, and one process makes 250 MB a second."""
+        """The size of the text: a core counts 100 MB a second; one process makes 250 MB a second."""
         size = (self.megabytes,) if self.megabytes else (500, 32, 4096)
         return Work("megabytes", *size, fixed_seconds=0.5, parallel_seconds_per_unit=0.01, setup_seconds_per_unit=0.004)
 
     @property
     def amount(self):
-        """The size for the nodes' cores: with fewer ranks on them, the text is the same."""
+        """The size, by the nodes' cores; fewer ranks have the same text."""
         return self.work.amount((self.site.cores or 1) * self.num_nodes)

@@ -1,16 +1,16 @@
-/* A program of uneven ranks, for what sharing cores between ranks and programs gains (D12.5 section 3.2).
+/* Runs uneven ranks, to measure the gain of sharing cores between ranks and programs (D12.5 section 3.2).
  *
  * usage: imbalanced STEPS REGIONS CHUNKS
  *
- * In each step a rank works on parallel regions of CHUNKS chunks each, then on a sum over the ranks, at which those with
- * less work wait. Rank r of n has REGIONS * (1 + 2 r / (n - 1)) regions: the last one three times as many as the first,
- * a single one twice as many. BT-MZ with its zones undistributed, as D12.5 runs it, is uneven in the same way. A rank
- * makes use of a core that it was lent from its next region on: so there are several in a step, and their chunks are
- * dealt out one by one.
+ * In each step a rank works on parallel regions of CHUNKS chunks each. A sum over the ranks follows, at which ranks
+ * with less work wait. Rank r of n has REGIONS * (1 + 2 r / (n - 1)) regions: the last rank has three times as many as
+ * the first; a single rank has twice as many. BT-MZ with its zones undistributed, as in D12.5, is uneven in the same
+ * way. A rank uses a lent core from its next region on. So a step has several regions, and chunks are dealt out one by
+ * one.
  *
- * It prints the number of ranks, whether DLB is loaded into it, the most threads of a region, the seconds between two
- * barriers, the processor time that all threads spent on chunks ("useful") and that of each core, and a sum that does
- * not depend on who worked on what.
+ * The program prints the number of ranks, whether DLB is loaded, the most threads of a region, and the seconds between
+ * two barriers. It also prints the processor time of all threads on chunks ("useful") and that of each core, and a sum
+ * that does not depend on the distribution of the work.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 
 /* Most cores of a node. */
 #define CORES 4096
-/* Turns of the generator in a chunk: some 0.2 ms. */
+/* Turns of the generator in a chunk: about 0.2 ms. */
 #define TURNS 100000
 
 static double thread_seconds(void)
@@ -34,7 +34,7 @@ static double thread_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Marsaglia's xorshift: each turn needs the one before, so that no compiler and no wide register makes it shorter. */
+/* Marsaglia's xorshift: each turn needs the one before, so that neither compiler nor wide registers shorten it. */
 static uint64_t chunk(uint64_t seed)
 {
     uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;

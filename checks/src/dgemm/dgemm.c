@@ -1,11 +1,12 @@
 /*
- * C = alpha A B + beta C in blocks, by the threads of OpenMP (CHPCE, section "DGEMM").
+ * Computes C = alpha A B + beta C in blocks, with threads of OpenMP (CHPCE, section "DGEMM").
  *
  *   dgemm ORDER BLOCK
  *
- * The matrices are square, of doubles. Each thread has rows of its own of C, as many as every other, whatever BLOCK is:
- * it takes a block of BLOCK x BLOCK of B after the other, and adds what all of its rows get from it. So the block decides
- * on nothing but what stays in which cache. The product is checked with a vector: C x against alpha A (B x) + beta C x.
+ * The matrices are square, of doubles. The rows of C are shared out evenly to the threads, independent of BLOCK. A
+ * thread takes one block of BLOCK x BLOCK of B after the other, and adds its products to all of the thread's rows. So
+ * the block decides only which data stay in which cache. The product is checked with a vector: C x against alpha A (B
+ * x) + beta C x.
  */
 #include <float.h>
 #include <math.h>
@@ -20,7 +21,7 @@ static long smaller(long one, long other)
     return one < other ? one : other;
 }
 
-/* Reads a number from 1 on; 0 for anything else. */
+/* Returns a number of 1 or more; 0 for any other text. */
 static long number(const char *text)
 {
     char *end;
@@ -38,7 +39,7 @@ static double *room_for(size_t count)
     return room;
 }
 
-/* Numbers from -0.5 to 0.5, the same ones in each run and for any number of threads, by the threads that use the rows. */
+/* Fills the matrix with numbers from -0.5 to 0.5, the same for any number of threads. A row's own thread fills it. */
 static void fill(double *matrix, long order, unsigned long long seed)
 {
 #pragma omp parallel for schedule(static)
@@ -52,7 +53,7 @@ static void fill(double *matrix, long order, unsigned long long seed)
     }
 }
 
-/* result = factor * matrix * vector + share * result; the largest of the absolute results. */
+/* Computes result = factor * matrix * vector + share * result; returns the largest absolute result. */
 static double apply(const double *matrix, const double *vector, long order, double factor, double share, double *result)
 {
     double largest = 0.0;
@@ -125,7 +126,7 @@ int main(int argc, char **argv)
     }
     printf("threads %d\norder %ld\nblock %ld\n", omp_get_max_threads(), order, smaller(block, order));
     printf("seconds %.6g\nGFLOPS %.6g\n", seconds, 2.0 * order * order * order / seconds / 1e9);
-    /* Rounding errors grow with the order, and with the largest sum. */
+    /* The residual is relative to the order and the largest sum, with which rounding errors grow. */
     printf("norm %.10g\nresidual %.4g\n", sqrt(squares), error / (largest * order * DBL_EPSILON));
     return 0;
 }

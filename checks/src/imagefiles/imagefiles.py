@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures how long processes take to look at, read and import many small files (standard library only, Python 3.6).
+"""Measure how long processes take to look at, read and import many small files (standard library only, Python 3.6).
 
     imagefiles make DIRECTORY          # makes the files
     imagefiles use                     # one process, on the files that were installed with this program
     python3 imagefiles.py measure --copies 2 --cold image.sif -- apptainer exec image.sif imagefiles use
 
-``use`` says how long each step took and then waits until its input ends, so that ``measure`` can look at the processes
-that serve it: what a container runtime leaves beside the program, such as ``squashfuse_ll``, and their processor time.
-``measure`` starts that many copies at the same time, first with nothing of the files in the page cache, then again.
+``use`` prints the seconds of each step. Then it waits until its input ends: ``measure`` can look at the container
+runtime's helper processes, such as ``squashfuse_ll``, and at their processor time. ``measure`` starts the given
+number of copies at the same time: first with the files dropped from the page cache, then again.
 """
 
 import argparse
@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 PR_SET_CHILD_SUBREAPER = 36
-#: Files that are looked at and read, modules that are imported, and how many of each are in a directory.
+#: Number of files to look at and read, of modules to import, and of either in a directory.
 FILES, MODULES, TOGETHER = 3000, 1000, 50
-#: Steps of a process, in their order.
+#: Steps of a process, in order.
 STEPS = ("stat", "read", "import")
-#: What it tells of the files: their number, the bytes that they should have and had, the sum of the modules' numbers.
+#: Facts that each copy prints: number of files, their size and the bytes read, the sum of the modules' numbers.
 FOUND = ("files", "bytes", "content", "sum")
 
 
 def make(tree: Path) -> None:
-    """Write the files: of 0.5 to 16 KB, and modules of Python that are compiled already."""
+    """Write the files (0.5 to 16 KB each), and modules of Python with their byte code."""
     for number in range(FILES):
         path = tree / "data" / f"{number // TOGETHER:03}" / f"{number:05}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,15 +46,15 @@ def make(tree: Path) -> None:
 
 
 def files_below(directory: Path) -> Iterator[str]:
-    """Return the paths of all files there."""
+    """Return the paths of all files below a directory."""
     for place, _, names in os.walk(directory):
         yield from (os.path.join(place, name) for name in names)
 
 
 def use(tree: Path) -> Dict[str, Any]:
-    """Work through the files once; return the seconds of each step, and what was found.
+    """Run all steps on the files once; return the seconds of each step, and the facts in :data:`FOUND`.
 
-    :raises OSError: they are not there.
+    :raises OSError: there are no files.
     """
     if not tree.is_dir():
         raise OSError(f"no files in {tree}")
@@ -77,7 +77,7 @@ def use(tree: Path) -> Dict[str, Any]:
 
 
 def drop(path: Path) -> None:
-    """Ask the kernel to forget the content of a file, or of all files of a directory; there may be none."""
+    """Drop a file, or all files below a directory, from the page cache; the path may not exist."""
     for name in [str(path)] if path.is_file() else files_below(path):
         descriptor = os.open(name, os.O_RDONLY)
         try:
@@ -87,9 +87,9 @@ def drop(path: Path) -> None:
 
 
 def ticks_below(own: List[int]) -> Dict[int, int]:
-    """Return the processor time (in clock ticks) of each process below this one, without those of the program.
+    """Return the processor time (in clock ticks) of each process below this one, except the program's own.
 
-    :param own: process ids of what was started, which the runtime's command became, or is the parent of.
+    :param own: ids of the started processes: the runtime's commands, or the programs that replaced them.
     """
     ticks: Dict[int, int] = {}
     found: List[int] = []
@@ -103,7 +103,7 @@ def ticks_below(own: List[int]) -> Dict[int, int]:
         try:
             if pid in own or b"\0use\0" in Path("/proc", str(pid), "cmdline").read_bytes():
                 continue
-            # After the name, which may have blanks: state, ten more, user and system time.
+            # The fields after the name, which may have blanks: state, ten more, user and system time.
             fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -114,10 +114,10 @@ def ticks_below(own: List[int]) -> Dict[int, int]:
 def measure(command: List[str], copies: int) -> Dict[str, Any]:
     """Run ``copies`` of the command at the same time.
 
-    :return: of each step the seconds of the slowest copy, what all of them found, and the processor time of helpers.
-    :raises RuntimeError: one did not do its work, or found something else than the others.
+    :return: seconds of each step for the slowest copy, the facts in :data:`FOUND`, and the helpers' processor time.
+    :raises RuntimeError: a copy failed, or its facts differ from the others'.
     """
-    # Helpers of copies before, which have ended or will: what they have worked is not these copies'.
+    # Helpers of earlier copies may still exist: their processor time until now does not count.
     before = ticks_below([])
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(copies)]
     told = []
@@ -146,10 +146,10 @@ def main() -> None:
     commands.required = True
     making = commands.add_parser("make", help="make the files")
     making.add_argument("directory", type=Path)
-    commands.add_parser("use", help="work through those that were installed with this program")
-    measuring = commands.add_parser("measure", help="start copies of a command, which is this program's use")
+    commands.add_parser("use", help="run all steps on the files that were installed with this program")
+    measuring = commands.add_parser("measure", help="start copies of a command that runs this program's use")
     measuring.add_argument("--copies", type=int, default=2)
-    measuring.add_argument("--cold", type=Path, action="append", default=[], help="forget what is cached of this")
+    measuring.add_argument("--cold", type=Path, action="append", default=[], help="drop it from the page cache")
     measuring.add_argument("words", nargs="+")
     arguments = parser.parse_args()
     try:
@@ -159,7 +159,7 @@ def main() -> None:
             print(json.dumps(use(Path(__file__).resolve().parent.parent / "share" / "imagefiles")), flush=True)
             sys.stdin.read()
         else:
-            # Helpers that a runtime leaves to themselves are still found below this process.
+            # Orphaned helpers of a runtime stay below this process.
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             os.sync()
             for path in arguments.cold:

@@ -1,11 +1,11 @@
-"""Measures the way of an image: built, pushed to a registry, pulled by digest, converted, started (Linux; Python 3.6).
+"""Measure the way of an image: built, pushed to a registry, pulled by digest, converted, started (Linux; Python 3.6).
 
     python3 imagetransfer.py --megabytes 100
 
-A tree with a shell and files of ours becomes an OCI image (umoci), goes to a registry of its own on this machine's
-loopback (docker-registry) and back by its digest (skopeo), and becomes an image of Apptainer or Singularity. It prints
-``seconds <step> <number>`` of each, and ``bytes <what> <number>``: of the tree, of the OCI image, of what came back,
-and of the converted image. What is started from that has to print the tree's own mark.
+The program makes an OCI image (umoci) of a tree with a shell and test files. It pushes the image to a registry that it
+runs on the loopback (docker-registry), and pulls it by its digest (skopeo). Then it converts the image for Apptainer or
+Singularity, and starts it; the container must print the tree's mark. The output is ``seconds <step> <number>`` for each
+step, and ``bytes <name> <number>`` for the tree, the OCI image, the pulled image and the converted image.
 """
 
 import argparse
@@ -23,13 +23,13 @@ import urllib.request
 from pathlib import Path
 from typing import Iterator, List
 
-#: Programs, and the runtimes of which one is needed.
+#: Programs, and the runtimes: one of them is needed.
 PROGRAMS, RUNTIMES = ("docker-registry", "skopeo", "umoci"), ("apptainer", "singularity")
-#: Status for what is missing: the check is skipped.
+#: Exit status for a missing program: the check is skipped.
 UNSUPPORTED = 3
-#: Bytes of a file of the tree, of which half are zeros: half of what an image has can be compressed away.
+#: Bytes of a file of the tree. Half of them are zeros, so that the image compresses to a half.
 FILE = 1 << 18
-#: Seconds that the registry has to answer.
+#: Seconds within which the registry must answer.
 PATIENCE = 30
 CONFIGURATION = """\
 version: 0.1
@@ -40,13 +40,13 @@ http: {{addr: "127.0.0.1:{port}"}}
 
 
 class TransferError(Exception):
-    """A step failed; the message has its last line."""
+    """A step failed; the message has the last line of its output."""
 
 
 def find(names: List[str], path: str) -> str:
-    """Return the first of these programs that is there.
+    """Return the first of these programs that exists.
 
-    :raises SystemExit: none is.
+    :raises SystemExit: none exists.
     """
     for name in names:
         program = shutil.which(name, path=path)
@@ -58,9 +58,9 @@ def find(names: List[str], path: str) -> str:
 
 
 def run(*words: object) -> str:
-    """Run a command and return what it printed.
+    """Run a command and return its output.
 
-    :raises TransferError: it failed.
+    :raises TransferError: the command failed.
     """
     done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
@@ -98,7 +98,7 @@ def size_of(path: Path) -> int:
 def registry(program: str, directory: Path) -> Iterator[str]:
     """Run a registry on the loopback as long as the context lasts, and yield its address.
 
-    :raises TransferError: it does not answer.
+    :raises TransferError: the registry does not answer.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -124,9 +124,9 @@ def registry(program: str, directory: Path) -> Iterator[str]:
 
 
 def transfer(directory: Path, megabytes: int, path: str) -> None:
-    """Do all steps and print what they took.
+    """Run all steps, and print seconds and sizes.
 
-    :raises TransferError: one failed, or what is started is not what was built.
+    :raises TransferError: a step failed, or the started image is not the built one.
     """
     serve, skopeo, umoci = (find([name], path) for name in PROGRAMS)
     runtime, mark = find([*RUNTIMES], path), hashlib.sha256(str(time.time()).encode()).hexdigest()
@@ -155,19 +155,19 @@ def transfer(directory: Path, megabytes: int, path: str) -> None:
         by_digest = f"docker://{address}/test@{digest}"
         run(skopeo, *insecure, "--src-tls-verify=false", by_digest, f"oci:{pulled}:test")
         step("pull")
-    # Of several images in the directory it would need the name, which its releases write differently.
+    # With one image in the directory, the runtime needs no name for it; releases write such names differently.
     run(runtime, "build", image, f"oci:{pulled}")
     step("convert")
     show = [image, "/bin/sh", "-c", "read mark </mark; echo $mark"]
     try:
         printed = run(runtime, "exec", "--no-home", *show)
     except TransferError:
-        # A root without all capabilities needs a namespace of its own.
+        # Root without all capabilities needs a separate user namespace.
         began = time.monotonic()
         printed = run(runtime, "exec", "--no-home", "--userns", *show)
     step("start")
     if mark not in printed:
-        raise TransferError("what was started is not what was built")
+        raise TransferError("the started image is not the built one")
     for name, where in (("tree", tree), ("built", built), ("pulled", pulled), ("image", image)):
         print(f"bytes {name} {size_of(where)}")
     print(f"digest {'kept' if digest in run(skopeo, 'inspect', f'oci:{pulled}:test') else 'lost'}")
@@ -177,7 +177,7 @@ def main() -> None:
     """Print the seconds of each step, or one error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=100, help="size of the tree (%(default)s)")
-    parser.add_argument("--look", action="store_true", help="only look whether all programs are there")
+    parser.add_argument("--look", action="store_true", help="only check that all programs exist")
     arguments = parser.parse_args()
     path = os.environ.get("PATH", os.defpath)
     if arguments.look:

@@ -1,13 +1,16 @@
-"""Finds out what two containers on a node see of each other, and of the node (standard library only, Python 3.6).
+"""Find out which parts of each other, and of the node, two containers see (standard library only, Python 3.6).
 
     python3 isolation.py -- apptainer exec image.sif sh
 
-The command is started twice, as two jobs that share a node would be; it must be a shell. The first leaves a file in
-/dev/shm and one in /tmp, and waits; the second looks for both, and for the first one's process. Each line of the answer
-is about what the second sees: ``dev_shm``, ``tmp`` and ``processes`` of the first; whether it runs as the ``user`` who
-started it; how many capabilities of the node it has that this user
-lacks; whether it is in the ``cgroup`` of this process; and
-which namespaces are its own.
+The command must start a shell. The program starts it twice, as two jobs that share a node. The first container leaves a
+file in /dev/shm and one in /tmp, and waits; the second looks for both, and for the first one's process. The program
+prints a line for each answer of the second container:
+
+- ``dev_shm``, ``tmp`` and ``processes``: whether it sees those of the first;
+- ``user``: whether it runs as the user of this program;
+- ``more_capabilities``: number of its capabilities on the node that this user lacks;
+- ``cgroup``: whether it is in the cgroup of this process;
+- ``namespaces``: those in which it differs from this process.
 """
 
 import argparse
@@ -17,13 +20,13 @@ import subprocess
 import sys
 from typing import Dict, List
 
-#: Seconds that a container has to start and answer.
+#: Seconds within which a container must start and answer.
 PATIENCE = 60
-#: The first container's commands. The name of the process that waits is the mark, too.
+#: The first container's commands. The waiting process has the mark in its arguments.
 LEAVE = (
     "echo {mark} >/dev/shm/{mark}; echo {mark} >/tmp/{mark}; echo ready; read {mark}; rm -f /dev/shm/{mark} /tmp/{mark}"
 )
-#: The second one's. Its own processes have the mark in their arguments too, but not the first one's word.
+#: The second container's commands. Its own processes have the mark in their arguments too.
 LOOK = """\
 [ -e /dev/shm/{mark} ] && echo dev_shm yes || echo dev_shm no
 [ -e /tmp/{mark} ] && echo tmp yes || echo tmp no
@@ -41,15 +44,15 @@ NAMESPACES = ("pid", "ipc", "uts", "net", "user", "mnt", "cgroup")
 
 
 class IsolationError(Exception):
-    """A container did not start or answer; the message has what it printed."""
+    """A container did not start or answer."""
 
 
 def look(command: List[str]) -> List[str]:
-    """Return what the second of two containers printed.
+    """Start two containers, and return the output of the second one.
 
-    :raises IsolationError: one of them did not start.
+    :raises IsolationError: a container did not start.
     """
-    # A name that a shell can read into.
+    # A valid name of a shell variable, for read.
     mark = f"containercheck_{secrets.token_hex(8)}"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "universal_newlines": True}
     first = subprocess.Popen([*command, "-c", LEAVE.format(mark=mark)], **pipes)
@@ -66,7 +69,7 @@ def look(command: List[str]) -> List[str]:
 
 
 def own_capabilities() -> int:
-    """Return the effective capabilities of this process, a bit each."""
+    """Return the effective capabilities of this process, one bit for each."""
     with open("/proc/self/status") as status:
         fields = dict(line.split(":", 1) for line in status)
     return int(fields["CapEff"], 16)
@@ -89,7 +92,7 @@ def answers(lines: List[str]) -> Dict[str, str]:
     with open("/proc/self/cgroup") as file:
         same = sorted(cgroups) == sorted(file.read().splitlines())
     other = [name for name in NAMESPACES if namespaces.get(name) != os.readlink("/proc/self/ns/" + name)]
-    # In a user namespace of its own they are no power over the node.
+    # In a separate user namespace, capabilities give no power over the node.
     more = 0 if "user" in other else int(told.get("effective", "0"), 16) & ~own
     return {
         **{name: told.get(name, "unknown") for name in ("dev_shm", "tmp", "processes")},
@@ -101,7 +104,7 @@ def answers(lines: List[str]) -> Dict[str, str]:
 
 
 def main() -> None:
-    """Print the answers, a line each."""
+    """Print one line for each answer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", nargs="+")
     try:

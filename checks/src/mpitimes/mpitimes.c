@@ -1,16 +1,16 @@
 /* Measures the time that each rank spends in MPI, per function: a library that is preloaded into a program.
  *
- * As D12.6 table 6.3 and D12.5 figure 22 show it (there with Extrae and Intel's trace collector), and CHPCE with TAU.
- * From the end of MPI_Init to MPI_Finalize each call of the functions below is timed; a call within another one, as
- * those of Fortran's bindings may be, counts once. Programs in Fortran are timed by the names that compilers give
- * mpif.h and the module mpi; those of mpi_f08 are not. In MPI_Finalize rank 0 appends to the file that
+ * D12.6 table 6.3 and D12.5 figure 22 show such times (from Extrae and Intel's trace collector), and CHPCE (from TAU).
+ * The library times each call of the functions below, from the end of MPI_Init to MPI_Finalize. A call within another
+ * one, as in Fortran's bindings, counts once. Programs in Fortran are timed by the names that compilers give to mpif.h
+ * and the module mpi; those of mpi_f08 are not timed. In MPI_Finalize rank 0 appends these lines to the file that
  * CONTAINERCHECK_MPI_TIMES names, in the working directory:
  *
  *     ranks 4
- *     seconds 12.345                          of a rank, the mean
- *     mpi 1.234 s, share 10.00 %              the mean; of the ranks' time
- *     imbalance 3.10 %                        by how much the rank that computes most does more than the mean
- *     function MPI_Allreduce 0.400 s 123      seconds and calls of a rank, the mean
+ *     seconds 12.345                          mean of the ranks
+ *     mpi 1.234 s, share 10.00 %              mean of the ranks; share of their time
+ *     imbalance 3.10 %                        computing time of the busiest rank, above the mean
+ *     function MPI_Allreduce 0.400 s 123      seconds and calls, mean of the ranks
  *     rank 0: 1.200 s of 12.345 s, 9.72 %
  */
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@ static uint64_t nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* What is timed: name, name in Fortran, and its parameters in C. Fortran has one more, the error. */
+/* The timed functions: name, name in Fortran, number of parameters, parameters in C. Fortran adds the error. */
 #define FUNCTIONS(_)                                                                                                   \
     _(Send, send, 6, (const void *a, int b, MPI_Datatype c, int d, int e, MPI_Comm f), (a, b, c, d, e, f))             \
     _(Ssend, ssend, 6, (const void *a, int b, MPI_Datatype c, int d, int e, MPI_Comm f), (a, b, c, d, e, f))           \
@@ -120,8 +120,8 @@ static void leave(int function, uint64_t start)
     }
 }
 
-/* The function of the next library that has it: MPI's, or that of another tool, as DLB, which would be left out if PMPI
- * were called. */
+/* Returns the function of the next library: MPI's, or that of another tool such as DLB, which a call of PMPI would
+ * leave out. */
 static void *next(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
@@ -145,7 +145,7 @@ static void *next(const char *name)
     }
 FUNCTIONS(TIMED)
 
-/* Fortran hands on addresses only, which the next library of that name gets as they are. */
+/* Fortran passes addresses only; the next library gets them unchanged. */
 #define P1 void *p1, void *e
 #define P2 void *p1, void *p2, void *e
 #define P3 void *p1, void *p2, void *p3, void *e
@@ -215,7 +215,7 @@ static void write_report(FILE *file, int ranks, const double *all)
     free(own);
 }
 
-/* Once, by whichever of C's and Fortran's MPI_Finalize is called first. */
+/* Writes the report once: C's or Fortran's MPI_Finalize calls this first, and may call the other one. */
 static void finish(void)
 {
     int rank, ranks;

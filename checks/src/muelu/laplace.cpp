@@ -1,15 +1,16 @@
-/* Trilinos MueLu: Laplace's equation on a cube of points, by conjugate gradients with algebraic multigrid before them.
+/* Solves Laplace's equation on a cube of points with Trilinos MueLu: conjugate gradients, preconditioned by multigrid.
  *
  *     mpirun muelu-laplace EDGE
  *
- * Galeri makes the matrix, seven points wide, of EDGE^3 unknowns; MueLu smooths aggregates, and relaxes on every level
- * by Gauss-Seidel, forwards and back; Belos iterates until the residual is a 10^10th of the first. On the coarsest
- * level too it only relaxes: the direct solver that MueLu would take there, KLU2, gives wrong results on two ranks and
- * more in Debian's Trilinos 13.2. Every rank relaxes on its own unknowns alone: more ranks need more iterations.
+ * Galeri makes the matrix, a stencil of seven points, with EDGE^3 unknowns. MueLu makes the levels by smoothed
+ * aggregation, and relaxes on every level by Gauss-Seidel, forwards and back. Belos iterates until the residual is
+ * 10^-10 of the first. The coarsest level has relaxation too: KLU2, the direct solver that MueLu would take there,
+ * gives wrong results on two or more ranks in Debian's Trilinos 13.2. Every rank relaxes its own unknowns only: more
+ * ranks need more iterations.
  *
- * A cube half as wide comes first, untimed: a program's first steps read its code, and that from an image is another
- * question. Prints the seconds of making the levels and of solving, and as answers the iterations, the residual that is
- * left (relative, computed from the solution), and the norm of the solution.
+ * A cube half as wide comes first, untimed: the first steps read the program's code, from the image in a container. The
+ * program prints the seconds of making the levels and of solving. As answers it prints the iterations, the remaining
+ * residual (relative, computed from the solution), and the norm of the solution.
  */
 #include <BelosLinearProblem.hpp>
 #include <BelosPseudoBlockCGSolMgr.hpp>
@@ -42,7 +43,7 @@ typedef Map::global_ordinal_type Global;
 
 const double TOLERANCE = 1e-10;
 const int MOST_ITERATIONS = 500;
-/* Levels are made until one has no more unknowns than that; there the relaxation has to do what a solver would. */
+/* Most unknowns of the coarsest level; more sweeps of relaxation replace a direct solver there. */
 const int COARSEST = 200, SWEEPS_ON_COARSEST = 10;
 
 Teuchos::ParameterList relaxation(int sweeps)
@@ -141,7 +142,7 @@ int main(int argc, char *argv[])
         solve(comm, edge, comm->getRank() == 0);
         return 0;
     } catch (const std::exception &error) {
-        /* Others may be waiting for this rank. */
+        /* Other ranks may be waiting for this one. */
         std::fprintf(stderr, "muelu-laplace: error: rank %d: %s\n", comm->getRank(), error.what());
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

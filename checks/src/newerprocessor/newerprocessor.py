@@ -1,11 +1,11 @@
-"""Starts a program for a processor newer than this node's (standard library only, Python 3.6).
+"""Start a program for a processor newer than this node's (standard library only, Python 3.6).
 
     python3 newerprocessor.py --elf 62 --end b83c... --instruction avx=c5fc57c0 -- apptainer exec image.sif sh
 
-writes the program, which executes one instruction and ends, into this directory, and has the shell that the command
-starts run it. The instruction is the last of those given that this processor lacks, by the kernel's names; the first
-is one that every processor lacks. Prints which it was, and with which exit status the program ended: 132 is the signal
-for an illegal instruction, 0 an end as if the processor had it.
+This script writes a program of one instruction into the working directory. The shell that the command starts runs it.
+The instruction is the last given one that this processor lacks, by the kernel's names; every processor lacks the first
+one. The script prints the instruction's name, and the exit status of the program: 132 is the signal for an illegal
+instruction; 0 means that the instruction was executed.
 """
 
 import argparse
@@ -17,19 +17,19 @@ import sys
 from pathlib import Path
 from typing import Iterable, List, Set
 
-#: Seconds that a container has to start and to end.
+#: Seconds within which a container must start and end.
 PATIENCE = 60
 NAME = "newer-processor"
-#: Place of a program in its memory.
+#: Address of the program in memory.
 _ADDRESS = 0x400000
-#: Where the kernel tells instruction sets of Power, and what it calls one of them (asm/cputable.h).
+#: Entry of the auxiliary vector with Power's instruction sets, and the bit of ISA 3.1 (asm/cputable.h).
 _AT_HWCAP2, _ARCH_3_1 = 26, 0x00040000
-#: Number of Power in a program, which says there that its functions have a table of contents (ELFv2).
+#: Number of Power in the header of a program; its flags there name the ABI, ELFv2.
 _POWER, _ELFV2 = 21, 2
 
 
 def has() -> Set[str]:
-    """Return what this processor has, by the kernel's names."""
+    """Return the features of this processor, by the kernel's names."""
     names: Set[str] = set()
     for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
@@ -43,18 +43,18 @@ def has() -> Set[str]:
 
 
 def lacking(names: Iterable[str], known: Set[str]) -> str:
-    """Return the last of some instruction sets that a processor lacks.
+    """Return the last instruction set that a processor lacks.
 
-    :param names: the first is one that every processor lacks.
-    :param known: those that it has.
+    :param names: instruction sets; every processor lacks the first one.
+    :param known: features of the processor.
     """
     return [name for name in names if name not in known][-1]
 
 
 def program(elf: int, code: bytes) -> bytes:
-    """Return a program with some code (elf(5)).
+    """Return a program with this code (elf(5)).
 
-    :param elf: number of the architecture.
+    :param elf: number of the architecture in the header.
     """
     start, flags = 64 + 56, _ELFV2 if elf == _POWER else 0
     sizes = (64, 56, 1, 0, 0, 0)
@@ -64,12 +64,12 @@ def program(elf: int, code: bytes) -> bytes:
 
 
 def run(command: List[str], text: bytes) -> int:
-    """Write a program into this directory, and return the exit status that a shell there tells of it.
+    """Write a program into the working directory, run it in a shell, and return its exit status.
 
     :param command: starts the shell.
-    :raises OSError: the program cannot be written, or the command not be started.
+    :raises OSError: the program cannot be written, or the command cannot be started.
     :raises subprocess.TimeoutExpired: the command does not end.
-    :raises ValueError: the shell did not tell.
+    :raises ValueError: the shell did not print the exit status.
     """
     path = Path(NAME)
     path.write_bytes(text)
@@ -83,7 +83,7 @@ def run(command: List[str], text: bytes) -> int:
 
 
 def main() -> None:
-    """Print the instruction set, and how the program ended."""
+    """Print the instruction set, and the exit status of the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--elf", type=int, required=True, help="number of the architecture in a program")
     parser.add_argument("--end", type=bytes.fromhex, required=True, help="code that ends a program, in hexadecimal")

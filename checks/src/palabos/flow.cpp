@@ -1,20 +1,19 @@
-/* Palabos: the flow past a sphere, with a lattice of D3Q19 and BGK collisions.
+/* Computes the flow past a sphere with Palabos: a lattice of D3Q19, and BGK collisions.
  *
  *     mpirun palabos-flow EDGE STEPS
  *
- * Each rank has as many blocks of the lattice as OMP_NUM_THREADS says, and a thread for each: the library itself has
- * ranks only.
+ * Each rank has OMP_NUM_THREADS blocks of the lattice, and a thread for each block: the library itself has ranks only.
  *
  * The channel is 2 EDGE sites long, EDGE wide and EDGE high. The fluid enters with one velocity and leaves at one
- * density; the other sides are periodic. The sphere, a quarter of EDGE thick, bounces back what meets it; the momentum
- * that it takes is the drag. All begins at once, and after a few dozen steps the flow is still changing: what is asked
- * of its numbers is that they are the same everywhere.
+ * density; the other sides are periodic. The sphere, EDGE / 4 in diameter, bounces the fluid back; the drag is the
+ * momentum that it takes. After a few dozen steps the flow is still changing. The check only requires the same numbers
+ * everywhere.
  *
- * Prints the seconds of everything after MPI's start, the rate of the steps (in 10^6 sites per second), and as answers
- * the coefficient of the drag in the last step, the mass of the fluid and its mean energy.
+ * The program prints the seconds of everything after MPI's start, and the rate of the steps (in 10^6 sites per second).
+ * As answers it prints the drag coefficient in the last step, the mass of the fluid and its mean energy.
  */
 #include <palabos3D.h>
-/* Parts of palabos3D.hh, which as a whole g++ 12 refuses: of version 1.5, for its refined grids. */
+/* Parts of palabos3D.hh. g++ 12 refuses the whole file of version 1.5, because of its refined grids. */
 #include <algorithm/headers3D.hh>
 #include <atomicBlock/headers3D.hh>
 #include <basicDynamics/headers3D.hh>
@@ -43,10 +42,10 @@ typedef double T;
 
 namespace {
 
-/* Of the fluid that enters, in sites per step: small against the speed of sound, 0.58. */
+/* Velocity of the entering fluid, in sites per step: small against the speed of sound, 0.58. */
 const T VELOCITY = 0.05;
 const T REYNOLDS = 50.;
-/* Steps before those that are timed. */
+/* Steps before the timed ones. */
 const plint WARM_UP = 2;
 
 class Obstacle : public DomainFunctional3D {
@@ -65,7 +64,7 @@ private:
     T x_, y_, z_, radius_;
 };
 
-/* Returns a number from the command line that is not below the least; 0 where it is none. */
+/* Returns a number of `least` or more from the command line; 0 for any other text. */
 plint read_number(const char *text, long least)
 {
     char *end = 0;
@@ -88,7 +87,7 @@ MultiBlockManagement3D blocks(plint length, plint edge, int threads)
                                   DESCRIPTOR<T>::vicinity);
 }
 
-/* The library's own step of a lattice that is periodic in y and z, with the blocks shared out to threads. */
+/* Makes the library's step of a lattice that is periodic in y and z, with the blocks shared out to threads. */
 void advance(MultiBlockLattice3D<T, DESCRIPTOR> &lattice)
 {
     const MultiBlockManagement3D &management = lattice.getMultiBlockManagement();
@@ -147,11 +146,11 @@ int main(int argc, char *argv[])
     setBoundaryVelocity(lattice, inlet, velocity);
     setBoundaryDensity(lattice, outlet, (T)1);
 
-    /* Sums over all sites, of which the library keeps the last step's. */
+    /* Sums over all sites; the library keeps those of the last step. */
     Array<plint, 3> force;
     for (int axis = 0; axis < 3; axis++)
         force[axis] = lattice.internalStatSubscription().subscribeSum();
-    /* Half a site off the middle, so that nothing is symmetrical by chance. */
+    /* Half a site off the middle, to avoid symmetry. */
     defineDynamics(lattice, lattice.getBoundingBox(),
                    new Obstacle(length / 4., edge / 2. + 0.5, edge / 2., diameter / 2.),
                    new MomentumExchangeBounceBack<T, DESCRIPTOR>(force));

@@ -1,14 +1,14 @@
 /*
- * Ping Pong between pairs of ranks, one pair at a time (D12.6 section 8.1.1, HLRS).
+ * Runs Ping Pong between pairs of ranks, one pair at a time (D12.6 section 8.1.1, HLRS).
  *
  *   pingpong [SECONDS [PAIRS]]
  *
- * Of each class of pair, PAIRS take part, all of them where there are no more, or where PAIRS is 0 (the default). They
- * are drawn evenly over all that there are, the same ones in each run with as many ranks, on nodes laid out alike.
- * SECONDS are shared among the pairs: each has trials until its share is used up, at least three. A trial is 10000
- * exchanges of 4 bytes and 50 of 1 MiB, as in the seed (figures 8.4 and 8.5). Reported are, for each class of pair, the
- * median over pairs and trials, and the dispersion: the distance between the quartiles in percent of the median. Every
- * message is checked at both ends. The file pairs.csv, the map of the pairs, has the median of each one's trials.
+ * At most PAIRS pairs of each class take part; 0 (the default) means all. They are drawn evenly from all pairs of the
+ * class. The same pairs are drawn in each run with the same number of ranks and the same layout of nodes. The pairs
+ * share SECONDS: each has trials until its share is used up, but at least three. A trial is 10000 exchanges of 4 bytes
+ * and 50 of 1 MiB, as in D12.6 (figures 8.4 and 8.5). The program prints, for each class of pair, the median over pairs
+ * and trials, and the dispersion: the distance between the quartiles in percent of the median. Both ends check every
+ * message. The file pairs.csv, the map of the pairs, has the median of each pair's trials.
  *
  * Latency is half a round trip; bandwidth is the message's size over half a round trip, in 10^6 bytes per second.
  */
@@ -28,7 +28,7 @@ struct name {
     int socket;
 };
 
-/* The node is the first rank on it. */
+/* A node is identified by the first rank on it. */
 struct place {
     int node, socket;
 };
@@ -71,7 +71,7 @@ static int by_size(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* Linear interpolation between the neighbours; the values are sorted. */
+/* Returns a quantile of sorted values, by linear interpolation. */
 static double quantile(const struct series *series, double part)
 {
     double position = part * (series->count - 1);
@@ -88,7 +88,7 @@ static void report(const char *what, const char *class, const char *unit, struct
     printf("%s %s %.6g %s dispersion %.3g %%\n", what, class, median, unit, dispersion);
 }
 
-/* The median of the values from a number on. */
+/* Returns the median of the values from index `from` on. */
 static double median_from(const struct series *series, size_t from)
 {
     size_t count = series->count - from;
@@ -101,7 +101,7 @@ static double median_from(const struct series *series, size_t from)
     return median;
 }
 
-/* The socket of the core that this rank runs on; 0 where the system does not say. */
+/* Returns the socket of this rank's core; 0 if the system does not report it. */
 static int own_socket(void)
 {
     char path[128];
@@ -123,7 +123,7 @@ static int class_of(const struct place *one, const struct place *other)
     return one->socket == other->socket ? WITHIN_SOCKET : BETWEEN_SOCKETS;
 }
 
-/* Where the ranks are. A rank is mostly on the node of the one before it. */
+/* Returns the place of each rank. Most ranks are on the node of the rank before, so that is compared first. */
 static struct place *places_of(const struct name *names, int ranks)
 {
     struct place *places = room_for(ranks, sizeof *places);
@@ -137,14 +137,14 @@ static struct place *places_of(const struct name *names, int ranks)
     return places;
 }
 
-/* A number from 0 to 1, the same ones in each run: Knuth's 64-bit linear congruential generator (MMIX). */
+/* Returns a number from 0 to 1, the same series in each run: Knuth's 64-bit linear congruential generator (MMIX). */
 static double draw(unsigned long long *state)
 {
     *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
     return (*state >> 11) / (double)(1ULL << 53);
 }
 
-/* The pair of the next part, by its number among all of a class: drawn, where not all are wanted. */
+/* Returns the number of the next pair among all of a class; it is drawn if not all are wanted. */
 static long next_of(long taken, long wanted, long there, unsigned long long *state)
 {
     double inside = wanted < there ? draw(state) : 0.0;
@@ -152,8 +152,8 @@ static long next_of(long taken, long wanted, long there, unsigned long long *sta
 }
 
 /*
- * Writes the pairs that take part, and returns how many they are; in there[] all that there are. A class with more than
- * most is cut into as many parts, of each of which one pair is drawn.
+ * Chooses the pairs that take part, returns their number, and counts all pairs of each class in there[]. A class with
+ * more than `most` pairs is cut into `most` parts; one pair is drawn from each.
  */
 static int choose_pairs(const struct place *places, int ranks, long most, long there[], struct pair **chosen)
 {
@@ -176,19 +176,19 @@ static int choose_pairs(const struct place *places, int ranks, long most, long t
             *pairs++ = (struct pair){first, second, class};
             taken[class]++;
             long drawn = next_of(taken[class], wanted[class], there[class], &state);
-            /* Parts of little more than one pair may have the same one at their borders. */
+            /* Two parts of little more than one pair may share a pair at their border: take the next one then. */
             next[class] = drawn < seen[class] ? seen[class] : drawn;
         }
     return (int)(pairs - *chosen);
 }
 
-/* Bytes that differ from what the partner sends in this exchange; the first and the last tell which one it was. */
+/* Returns the number of wrong bytes; the first and the last byte encode the number of the exchange. */
 static long wrong_bytes(const unsigned char *buffer, int size, int exchange)
 {
     return (buffer[0] != (unsigned char)exchange) + (buffer[size - 1] != (unsigned char)~exchange);
 }
 
-/* Returns seconds for one exchange, there and back. */
+/* Returns the seconds of one exchange, there and back. */
 static double exchange(int rank, int first, int second, int size, int count, unsigned char *buffer, long *errors)
 {
     double started = 0.0;

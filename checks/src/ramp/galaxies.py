@@ -1,10 +1,10 @@
-"""Makes images of blended galaxies, and the masks of where they overlap, for unet.py.
+"""Make images of blended galaxies, and the masks of their overlap, for unet.py.
 
     python galaxies.py --images 200 --size 64 galaxies.npz
 
-Each image shows two discs of exponential profile (Freeman, 1970) of random size, inclination, angle and brightness, the
-second one not far from the first, in noise. The mask marks the pixels in which both are brighter than the noise. The
-same seed makes the same images.
+Each image shows two discs of exponential profile (Freeman, 1970) in noise. Their size, inclination, angle and
+brightness are random; the second one is not far from the first. The mask marks the pixels in which both are brighter
+than the noise. The same seed makes the same images.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import argparse
 
 import numpy as np
 
-#: Standard deviation of the noise; brightness is given in its units.
+#: Standard deviation of the noise, the unit of brightness.
 NOISE = 1.0
-#: Images that are made at a time: their memory is what counts.
+#: Images that are made at a time, to limit the memory.
 BLOCK = 256
 
 
 def disc(random: np.random.Generator, count: int, grid: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return the brightness of ``count`` galaxies.
 
-    :param grid: the coordinate of rows and columns, in pixels.
+    :param grid: coordinates of rows and columns, in pixels.
     :param centre: row and column of each centre, in pixels.
     """
     size = len(grid)

@@ -1,13 +1,13 @@
-"""Trains a U-Net to find where galaxies overlap, and says what part of its time was not computation.
+"""Train a U-Net to find the overlap of galaxies, and measure the time outside of the computation.
 
     python galaxies.py galaxies.npz
     RUN_BEGAN=$(date +%s.%N) python unet.py galaxies.npz
 
-D12.6 section 9.2: the images are read from the file, three fifths of them train, one fifth validates after each epoch,
-and one fifth is for the evaluation at the end. Printed are the loss of each epoch, the intersection over union of the
-masks that were found, the largest resident memory, what the process read and wrote, the seconds of the computation
-(training and evaluation), and the outside: the wall-clock time since RUN_BEGAN, or since Python started, less the
-computation. A GPU is used if there is one.
+D12.6 section 9.2. The images are read from the file. Three fifths of them train, one fifth validates after each epoch,
+and one fifth is for the evaluation at the end. The program prints the loss of each epoch, the intersection over union
+of the masks, and the largest resident memory. Then it prints the bytes that the process read and wrote, the seconds of
+the computation (training and evaluation), and ``outside``. That is the wall-clock time since RUN_BEGAN, or since Python
+started, less the computation. A GPU is used if there is one.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def unet(size: int, filters: int, depth: int) -> keras.Model:
     """Return a U-Net: Ronneberger, Fischer, Brox, Convolutional networks for biomedical image segmentation, 2015.
 
     :param size: edge of the images in pixels, a multiple of ``2 ** depth``.
-    :param filters: of the first level; each level below has twice as many.
-    :param depth: how many times the resolution is halved.
+    :param filters: number in the first level; each level below has twice as many.
+    :param depth: number of times that the resolution is halved.
     """
     inputs = layers.Input((size, size, 1))
     features, skipped = inputs, []
@@ -56,7 +56,7 @@ def unet(size: int, filters: int, depth: int) -> keras.Model:
 
 
 def loss(masks, logits):
-    """Return cross-entropy plus the Dice loss, which keeps the few blended pixels from being outvoted by the many."""
+    """Return cross-entropy plus the Dice loss, which gives weight to the few blended pixels."""
     masks = keras.ops.cast(masks, logits.dtype)
     entropy = keras.ops.mean(keras.losses.binary_crossentropy(masks, logits, from_logits=True))
     found = keras.ops.sigmoid(logits)
@@ -65,7 +65,7 @@ def loss(masks, logits):
 
 
 def read(file: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return images, stretched as astronomers do, and masks: for training, validation and evaluation."""
+    """Return images (stretched by arcsinh, as in astronomy) and masks, for training, validation and evaluation."""
     with np.load(file) as data:
         images, masks = np.arcsinh(data["images"])[..., None], data["masks"][..., None]
     count = len(images)
@@ -74,13 +74,13 @@ def read(file: str) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def intersection_over_union(model: keras.Model, images: np.ndarray, masks: np.ndarray, batch: int) -> float:
-    """Return the share of the blended pixels, found or true, that are both."""
+    """Return the number of blended pixels both found and true, divided by those found or true."""
     found = model.predict(images, batch_size=batch, verbose=0) > 0
     return float(np.sum(found & (masks > 0)) / max(1, np.sum(found | (masks > 0))))
 
 
 def transferred() -> str:
-    """Return what this process has read and written in MB, from caches too, or the reason why that is not known."""
+    """Return the MB that this process has read and written, caches included; or the reason if they are unknown."""
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError as error:
@@ -94,10 +94,10 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=8, help="images in a batch")
-    parser.add_argument("--filters", type=int, default=8, help="of the first level")
+    parser.add_argument("--filters", type=int, default=8, help="number in the first level")
     parser.add_argument("--depth", type=int, default=3, help="levels below the first")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="all cores by default")
-    parser.add_argument("file", help="what galaxies.py wrote")
+    parser.add_argument("file", help="output of galaxies.py")
     return parser.parse_args()
 
 

@@ -1,8 +1,8 @@
-/* Says how a launcher started it: which MPI and PMIx it has, which PMIx the launcher has, and its place among the ranks.
+/* Prints the versions of this program's MPI and PMIx, the launcher's PMIx, and this process's place among the ranks.
  *
- * In every image with MPI: job/ranks.py starts it before the rounds, once as the application will be started. Where the
- * launcher and this MPI do not understand each other, it ends in MPI_Init or finds itself alone, and the lines before
- * tell who they are.
+ * It is in every image with MPI. job/ranks.py starts it once before the rounds, as the application will be started. If
+ * the launcher and this MPI do not understand each other, the program ends in MPI_Init or is the only rank. The lines
+ * before MPI_Init then name both.
  */
 #include <dlfcn.h>
 #include <mpi.h>

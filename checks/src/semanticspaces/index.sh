@@ -1,13 +1,13 @@
 #!/bin/sh
-# Random Indexing with Airhead Semantic Spaces: indexes text.txt with one thread and with several, looks up the nearest
-# words of some, and tells how long each took.
+# Runs Random Indexing with Airhead Semantic Spaces: indexes text.txt with one thread and with several, finds the
+# nearest words of the given ones, and prints the seconds of each step.
 #
 #   sh index.sh JAVA THREADS LENGTH WORD...
 #
-# vectors.map holds the random vectors, of so many elements, of all words. Made anew they would come from a generator
-# without a seed; given, the result is a sum of integers: the same in every order and with any number of threads.
-# candidates.txt lists the words among which the nearest ones are looked for. The package's own search is approximate, and
-# different each time; similarities are exact.
+# vectors.map holds the random vectors of all words, each with LENGTH elements. New ones would come from a generator
+# without a seed. With these the result is a sum of integers: the same in every order, and with any number of threads.
+# candidates.txt lists the words to search. The package's own search is approximate, and different each time;
+# similarities are exact.
 set -eu
 java=$1
 threads=$2
@@ -15,7 +15,7 @@ length=$3
 shift 3
 export CLASSPATH="${CLASSPATH:-jars/*}"
 
-# timed NAME COMMAND...: runs the command and prints its wall-clock seconds, which it leaves in $took.
+# timed NAME COMMAND...: runs the command, prints its wall-clock seconds, and leaves them in $took.
 timed() {
     name=$1
     shift

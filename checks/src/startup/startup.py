@@ -1,13 +1,12 @@
-"""Measures how long a command takes to start and to end, and how much memory it holds (standard library only).
+"""Measure how long a command takes to start and to end, and how much memory it holds (standard library only).
 
     python3 startup.py --copies 2 --repeats 5 -- apptainer exec image.sif cat
 
-The command must copy its input to its output, as ``cat`` does. It has started when it answers a line, and it has ended
-when it is gone after its input was closed: this needs no clock inside. Memory is the proportional set size (what is
-shared counts in parts) of the command with all its helpers, a container runtime's own processes included; of
-processes that are not the user's it is estimated.
-Once alone, then as many as ``--copies`` at the same time; at the end one is held for a second, not measured, so that
-whoever watches the run sees what it has loaded.
+The command must copy its input to its output, as ``cat`` does. It has started when it answers a line. Then its input is
+closed, and it has ended when its process is gone. So no clock is needed inside. Memory is the proportional set size
+(shared pages count in parts) of the command and all its helpers, such as a container runtime's processes. For
+processes of another user it is an estimate. The command runs once alone, then in ``--copies`` at the same time. At the
+end one copy is held for a second, unmeasured, so that an observer of the run sees the libraries it has loaded.
 """
 
 import argparse
@@ -37,7 +36,7 @@ def descendants() -> List[int]:
 
 
 def status_of(pid: int) -> Dict[str, str]:
-    """Return the lines of ``/proc/PID/status`` by their names; everybody may read it (proc(5)).
+    """Return the lines of ``/proc/PID/status`` by their names; every user may read it (proc(5)).
 
     :raises OSError: the process is gone.
     """
@@ -46,11 +45,11 @@ def status_of(pid: int) -> Dict[str, str]:
 
 
 def estimated_set_sizes(statuses: Iterable[Dict[str, str]]) -> int:
-    """Return in kB what processes hold whose pages only their owner may look at.
+    """Return an estimate of the memory, in kB, of processes with pages that only their owner may read.
 
-    Pages of their own count whole, and pages of files (program, libraries) once for all processes of a program. It is
-    too much by what they share with processes of another program. Kernels before 4.5 do not tell the two apart; then
-    all pages count.
+    Private pages count fully, and pages of files (program, libraries) once for all processes of a program. The estimate
+    is too high by the pages shared with processes of another program. Kernels before 4.5 do not report the two kinds
+    separately; then all pages count.
     """
     statuses = list(statuses)
     names = [status.get("Name") for status in statuses]
@@ -67,10 +66,10 @@ def estimated_set_sizes(statuses: Iterable[Dict[str, str]]) -> int:
 def proportional_set_size() -> float:
     """Return the memory of all processes below this one, in MB.
 
-    Root's processes (sudo, what it starts, programs that are setuid) show a user no more than their sizes: their parts
-    are estimated.
+    Root's processes (sudo and its children, setuid programs) show only their sizes to a user: their shares are
+    estimated.
 
-    :raises OSError: it cannot be read.
+    :raises OSError: the memory cannot be read.
     """
     kilobytes, hidden = 0, []
     for pid in descendants():
@@ -89,8 +88,8 @@ def proportional_set_size() -> float:
 def measure(command: List[str], copies: int, hold: float = 0.0) -> Tuple[float, float, float]:
     """Start and end ``copies`` of the command at the same time.
 
-    :return: seconds until the last one answered, seconds until the last one was gone, MB of one.
-    :raises RuntimeError: one did not answer.
+    :return: seconds until the last copy answered, seconds until the last one was gone, MB of one copy.
+    :raises RuntimeError: a copy did not answer.
     """
     began = time.monotonic()
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(copies)]
@@ -116,11 +115,11 @@ def measure(command: List[str], copies: int, hold: float = 0.0) -> Tuple[float, 
 def main() -> None:
     """Print the medians of the repeats."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--copies", type=int, default=2, help="how many at the same time")
+    parser.add_argument("--copies", type=int, default=2, help="number of copies at the same time")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
-    # Helpers that a runtime leaves to themselves are still found below this process.
+    # Orphaned helpers of a runtime stay below this process.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         for copies, name in ((1, "one"), (arguments.copies, "several")):

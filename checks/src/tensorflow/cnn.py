@@ -1,10 +1,10 @@
-"""Trains a convolutional network on synthetic ImageNet data and prints images per second (D12.6 section 7.3).
+"""Train a convolutional network on synthetic ImageNet data, and print images per second (D12.6 section 7.3).
 
     python cnn.py --network AlexNet --batch 32 --steps 1 --repeats 3
 
-The data are one batch of random images that stays in memory, so that only the network counts. Each repetition trains
-``--steps`` batches and prints its rate; one batch before them, which builds the graph, does not count. The loss of the
-first and of the last batch follow: it is the same batch, so the loss must fall.
+The data are one batch of random images. The batch stays in memory, so that only the network counts. A first batch,
+which builds the graph, is not timed. Then each repetition trains ``--steps`` batches and prints its rate. At the end
+the program prints the loss of the first and of the last batch. It is the same batch, so the loss must fall.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import os
 import time
 
-# TensorFlow says on its standard error what the machine has and it does not use: that is kept.
+# Its standard error must stay: TensorFlow names there the instructions of the machine that it does not use.
 import keras
 import tensorflow as tf
 from networks import CLASSES, SIZES, network
@@ -41,7 +41,7 @@ def main() -> None:
 
     model = network(arguments.network)
     model.compile(
-        # The rate is small enough for every one of them to learn this batch from the first step.
+        # The rate is small enough for every network to learn this batch from the first step.
         optimizer=keras.optimizers.SGD(1e-3, momentum=0.9),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=False,

@@ -1,4 +1,4 @@
-"""The five networks of D12.6 section 7.3, with random weights: 1000 classes, colour images of the published size."""
+"""Build the five networks of D12.6 section 7.3, with random weights: 1000 classes, colour images of published size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def convolution(inputs, filters: int, kernel: int, strides: int = 1, padding: st
 
 
 def alexnet(inputs):
-    """AlexNet with one tower: Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014."""
+    """Return AlexNet, one tower (Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014)."""
     features = convolution(inputs, 64, 11, 4, "valid")
     features = layers.MaxPooling2D(3, 2)(features)
     features = convolution(features, 192, 5)
@@ -44,7 +44,7 @@ def inception(inputs, ones: int, reduced3: int, threes: int, reduced5: int, five
 
 
 def googlenet(inputs):
-    """GoogLeNet without its auxiliary classifiers: Szegedy et al., Going deeper with convolutions, 2015, table 1."""
+    """Return GoogLeNet without auxiliary classifiers: Szegedy et al., Going deeper with convolutions, 2015, table 1."""
     features = layers.MaxPooling2D(3, 2, "same")(convolution(inputs, 64, 7, 2))
     features = convolution(convolution(features, 64, 1), 192, 3)
     features = layers.MaxPooling2D(3, 2, "same")(features)

@@ -1,13 +1,14 @@
-"""Makes a text out of nothing but a seed: the input of Word Count and Semantic Spaces (standard library only).
+"""Make a text from a seed: the input of Word Count and Semantic Spaces (standard library only).
 
     python3 make_text.py --megabytes 64 --compounds 0.02 --fill 768 text.txt
     python3 make_text.py --source mpi-3.0.txt --fill 768 text.txt
 
-Words are made of syllables and drawn with Zipf's law, as in natural language: the r-th most frequent one has a share
-of 1/r. A line is a document of 16 words about one topic; half of its words are the topic's own and half are
-everybody's, so that a program that looks at neighbours finds the topics again: the last letter of a topic's words tells
-which it is, everybody's end in a vowel. Two words written together now and then (``--compounds``) make a long tail of
-rare ones. The same arguments give the same bytes on every machine, with every Python from 3.6 on.
+Words consist of syllables, and are drawn with Zipf's law, as in natural language. The r-th most frequent word has a
+share of 1/r. A line is a document of 16 words about one topic. Half of its words are the topic's own, and half are
+common to all topics: a program that looks at neighbouring words finds the topics again. The last letter of a topic's
+words identifies the topic; common words end in a vowel. ``--compounds`` writes some words together with the next one;
+this makes a long tail of rare words. The same arguments give the same bytes on every machine, with every Python from
+3.6 on.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Iterator, List
 
-#: Words that all topics share, and each topic's own.
+#: Number of words common to all topics, and of each topic's own words.
 COMMON_WORDS = 3000
 TOPIC_WORDS = 400
 TOPICS = 16
@@ -48,7 +49,7 @@ def make_words(generator: random.Random, count: int, ending: str = "") -> List[s
 
 
 def zipf_slots(words: List[str], slots: int) -> List[str]:
-    """Return ``slots`` entries in which the r-th word stands in proportion to 1/r, but at least once."""
+    """Return ``slots`` entries: the r-th word occurs in proportion to 1/r, but at least once."""
     scale = slots / sum(1 / rank for rank in range(1, len(words) + 1))
     entries = itertools.chain.from_iterable(
         itertools.repeat(word, max(1, int(scale / rank))) for rank, word in enumerate(words, 1)
@@ -58,14 +59,14 @@ def zipf_slots(words: List[str], slots: int) -> List[str]:
 
 
 def make_tables(generator: random.Random, compounds: float) -> List[List[bytes]]:
-    """Return for each topic what two random bytes stand for: a word with the blank after it, or without."""
+    """Return a table for each topic: for each value of two random bytes a word, with or without a blank after it."""
     common = zipf_slots(make_words(generator, COMMON_WORDS), SLOTS // 2)
     tables = []
     for topic in range(TOPICS):
         own = zipf_slots(make_words(generator, TOPIC_WORDS, ENDINGS[topic]), SLOTS // 2)
         table = [f"{word} ".encode() for word in itertools.chain(common, own)]
         for position in range(int(SLOTS * compounds)):
-            # Spread over the whole table, rare words and frequent ones alike.
+            # Spread over the whole table, so that rare and frequent words are chosen alike.
             slot = position * 40503 % SLOTS
             table[slot] = table[slot].rstrip()
         tables.append(table)
@@ -73,9 +74,9 @@ def make_tables(generator: random.Random, compounds: float) -> List[List[bytes]]
 
 
 def make_blocks(generator: random.Random, tables: List[List[bytes]]) -> Iterator[bytes]:
-    """Yield block after block of lines, each block about one topic."""
+    """Yield blocks of lines without end, each about one topic."""
     for number in itertools.count():
-        # As randbytes does, which Python has since 3.9.
+        # As randbytes, new in Python 3.9, does.
         draws = array.array("H", generator.getrandbits(8 * SIZE).to_bytes(SIZE, "little"))
         if sys.byteorder == "big":
             draws.byteswap()
@@ -95,7 +96,7 @@ def write_text(stream: BinaryIO, blocks: Iterator[bytes], left: int) -> None:
 
 
 def repeat_text(text: Path, wanted: int) -> None:
-    """Append the text to itself, the whole of it each time, until it has ``wanted`` bytes or more."""
+    """Append the whole text to itself until it has ``wanted`` bytes or more."""
     size = text.stat().st_size
     with text.open("rb") as source, text.open("ab") as target:
         for _ in range(1, -(-wanted // size)):
@@ -104,7 +105,7 @@ def repeat_text(text: Path, wanted: int) -> None:
             while left:
                 left -= target.write(source.read(min(left, 1 << 24)))
         target.flush()
-        # What is still to be written to disk cannot be dropped from memory, and would be read from there.
+        # Pages not yet written to disk cannot be dropped from memory; a later read would take them from there.
         os.fsync(target.fileno())
 
 
@@ -113,10 +114,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, default=64, help="size in units of 10^6 bytes")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--compounds", type=float, default=0.0, help="share of words written with the next")
+    parser.add_argument("--compounds", type=float, default=0.0, help="share of words joined with the next")
     parser.add_argument("--words", type=Path, help="write all single words to this file, as one line")
-    parser.add_argument("--source", type=Path, help="take this text, and make none")
-    parser.add_argument("--fill", type=float, default=0.0, help="repeat the text until it has so many megabytes")
+    parser.add_argument("--source", type=Path, help="take this text instead of making one")
+    parser.add_argument("--fill", type=float, default=0.0, help="repeat the text to this size in megabytes")
     parser.add_argument("text", type=Path)
     arguments = parser.parse_args()
     try:

@@ -1,14 +1,14 @@
-/* Word Count over MPI: counts how often each word occurs in a text.
+/* Counts the occurrences of each word in a text, over MPI (Word Count).
  *
  *     mpirun wordcount text.txt
  *
- * Each rank reads its part of the text with MPI-IO, block by block, and counts the words that begin in it, in a hash
- * table. The tables are merged along a binary tree. A word is a run of letters, digits and bytes above 127 (UTF-8);
- * capital letters count as small ones.
+ * Each rank reads its part of the text with MPI-IO, block by block. It counts the words that begin in its part, in a
+ * hash table. The tables are merged along a binary tree. A word is a run of letters, digits and bytes above 127
+ * (UTF-8); capital letters count as small ones.
  *
- * Prints the totals, a checksum over all words and counts, the most frequent words, and where the time went: the slowest
- * rank's reading and counting, the merge, and "outside", which is the wall-clock time since RUN_BEGAN (seconds since
- * 1970, set by who started the run) less that of reading, counting and merging.
+ * The program prints the totals, a checksum over all words and counts, the most frequent words, and the times: reading
+ * and counting of the slowest rank, the merge, and "outside". That is the wall-clock time since RUN_BEGAN (seconds
+ * since 1970, set when the run was started) less that of reading, counting and merging.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static void check(int status, const char *what)
     fail(what, text);
 }
 
-/* What a byte is in a word: the letter to count it as, or 0 where it is in none. */
+/* The letter for each byte of a word; 0 for bytes that are not part of a word. */
 
 static unsigned char letter[256];
 
@@ -72,13 +72,13 @@ static int read_block(MPI_File file, MPI_Offset at, MPI_Offset size, char *block
     return got;
 }
 
-/* Counts the words that begin in [begin, end): the last one may go on beyond. */
+/* Counts the words that begin in [begin, end); the last one may end later. */
 static void count_part(MPI_File file, MPI_Offset size, MPI_Offset begin, MPI_Offset end)
 {
     char *block = resize(NULL, BLOCK), *word = resize(NULL, 256);
     size_t length = 0, room = 256;
     uint64_t hash = HASH_START;
-    /* The byte before tells whether the first word of the part began in the part before. */
+    /* The byte before the part shows whether its first word began in the previous part. */
     MPI_Offset at = begin > 0 ? begin - 1 : 0;
     int skip = begin > 0, done = begin >= end;
     while (!done && at < size) {
@@ -121,7 +121,7 @@ static void count_part(MPI_File file, MPI_Offset size, MPI_Offset begin, MPI_Off
     free(block);
 }
 
-/* Merging: a table travels as two messages, the entries and the words. */
+/* Merging: a table is sent as two messages, the entries and the words. */
 
 static void send_bytes(const void *data, size_t bytes, int to)
 {
@@ -179,7 +179,7 @@ static void merge(void)
     }
 }
 
-/* The most frequent first, words of the same frequency in the order of the alphabet. */
+/* Orders words by frequency, the highest first, then by the alphabet. */
 static int before(const struct entry *a, const struct entry *b)
 {
     if (a->count != b->count)
@@ -206,7 +206,7 @@ static void print_words(void)
         tops += tops < TOP;
     }
     printf("words %llu\ndistinct %zu\n", (unsigned long long)total, used);
-    /* 52 bits: a double holds them exactly. */
+    /* 52 bits, which a double holds exactly. */
     printf("checksum %llu\n", (unsigned long long)((checksum ^ checksum >> 52) & ((1ull << 52) - 1)));
     for (int i = 0; i < tops; i++)
         printf("word %d %.*s: %llu\n", i + 1, (int)top[i].length, pool + top[i].offset,
@@ -236,7 +236,7 @@ static void print_times(const char *began, double compute, double merging)
         printf("outside unknown: RUN_BEGAN is not set\n");
 }
 
-/* Makes the text come from where it lies, not from the memory of this node. */
+/* Drops a part from this node's memory, so that it is read from its file system. */
 static void drop_from_memory(const char *path, MPI_Offset begin, MPI_Offset end)
 {
     int file = open(path, O_RDONLY);

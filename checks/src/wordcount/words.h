@@ -1,6 +1,6 @@
-/* Counts of words: the words, one after the other, and an open hash table of where each begins.
+/* Counts words: the words in one array, and an open hash table with the place of each.
  *
- * Who includes this defines fail(), which ends the program.
+ * A file that includes this one defines fail(), which ends the program.
  */
 #include <stdint.h>
 #include <stdlib.h>

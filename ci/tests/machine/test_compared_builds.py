@@ -168,7 +168,7 @@ def test_the_log_says_it_as_the_answers_ask_it():
     ("arch", "more", "reason"),
     [
         ("nehalem", (), "nothing to compare: nehalem has SSE4.1, which the portable image is built for"),
-        ("zen4", ("-S", "runtimes=old:apptainer"), "it compares images of its own, and nothing else"),
+        ("zen4", ("-S", "runtimes=old:apptainer"), "this check compares its own two images only"),
     ],
 )
 def test_what_it_cannot_compare_is_a_skip_with_that_reason(session, site, arch, more, reason):
