@@ -26,13 +26,13 @@ PATIENCE = 60
 LEAVE = (
     "echo {mark} >/dev/shm/{mark}; echo {mark} >/tmp/{mark}; echo ready; read {mark}; rm -f /dev/shm/{mark} /tmp/{mark}"
 )
-#: The second container's commands. Its own processes have the mark in their arguments too.
+#: The second container's commands. Two quotes within the pattern keep it from matching these commands themselves.
 LOOK = """\
 [ -e /dev/shm/{mark} ] && echo dev_shm yes || echo dev_shm no
 [ -e /tmp/{mark} ] && echo tmp yes || echo tmp no
 seen=no
 for file in /proc/[0-9]*/cmdline; do
-    case $({{ tr '\\0' ' ' <"$file"; }} 2>/dev/null) in *"echo ready; read {mark}"*) seen=yes ;; esac
+    case $({{ tr '\\0' ' ' <"$file"; }} 2>/dev/null) in *"echo ready; read"" {mark}"*) seen=yes ;; esac
 done
 echo processes $seen
 echo uid $(id -u)

@@ -64,6 +64,13 @@ def test_two_shells_of_the_host_see_all_of_each_other_and_leave_nothing():
     )
 
 
+def test_a_shell_alone_sees_nothing_of_another_one_and_not_itself():
+    """A container that sees its own commands would report processes of the other one, whatever separates them."""
+    words = ["sh", "-c", loaded("isolation").LOOK.format(mark="containercheck_alone")]
+    printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {"dev_shm no", "tmp no", "processes no"} <= {*printed}
+
+
 @pytest.mark.parametrize(
     ("facts", "name", "answer"),
     [
