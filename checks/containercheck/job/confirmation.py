@@ -334,7 +334,7 @@ class Confirmation:
         if 0 < len(found) <= halving.TOGETHER:
             return halving.together(found)
         if kinds and not found:
-            what = f"differences in variables, limits and what starts it ({count})"
+            what = f"differences in variables, limits and start commands ({count})"
             self._remarks.append(f"{label}: {what} were taken back in vain")
         return None
 
@@ -409,7 +409,7 @@ class Confirmation:
     def _goes_on(self, fresh: Evaluation) -> bool:
         """Return whether another fresh round may help to decide, and has the time."""
         if fresh.repeated() or not (fresh.more_would_tell() or fresh.experiments.more_would_tell(len(fresh.rounds))):
-            self._why = "runs failed" if fresh.repeated() else "more rounds would not tell"
+            self._why = "runs failed" if fresh.repeated() else "more rounds would not decide"
             return False
         return self.seconds + self._longest <= self._budget
 

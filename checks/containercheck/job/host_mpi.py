@@ -92,7 +92,7 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
         return mpi.soname_of(path), path
     if program is not None and not _is_binary(program):
         raise HostMpiError(
-            f"{program} is a script, which does not tell its MPI: name the host's in the site's extras, host_mpi"
+            f"{program} is a script, which does not show its MPI: name the host's in the site's extras, host_mpi"
         )
     if program is None:
         raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
@@ -305,15 +305,15 @@ def main() -> None:
     commands.required = True
     planning = commands.add_parser("plan", help="find the host's MPI, and how to bind it")
     planning.add_argument("--bind", required=True, help="with {source} and {target}")
-    planning.add_argument("--side", required=True, help="whose container it is for")
-    planning.add_argument("--libmpi", help="the host's MPI library; by default what the program loads")
-    planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, where the program is not there")
+    planning.add_argument("--side", required=True, help="side of the container")
+    planning.add_argument("--libmpi", help="the host's MPI library; by default the one that the program loads")
+    planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, if the program is missing")
     planning.add_argument("executable")
     verifying = commands.add_parser("verify", help="check the output of the container's loader")
     verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
-    verifying.add_argument("side", help="whose container it is")
+    verifying.add_argument("side", help="side of the container")
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
-    lending.add_argument("--libmpi", help="the host's MPI library; by default what the loader finds")
+    lending.add_argument("--libmpi", help="the host's MPI library; by default the one that the loader finds")
     lending.add_argument("family", choices=mpi.FAMILIES)
     arguments = parser.parse_args()
     try:

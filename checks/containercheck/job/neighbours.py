@@ -26,7 +26,7 @@ BIND = """\
 first=$1 threads=$2
 shift 2
 rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_RANK:-${SLURM_LOCALID:-}}}}
-[ -n "$rank" ] || { echo 'error: the launcher does not tell ranks their number on the node' >&2; exit 1; }
+[ -n "$rank" ] || { echo 'error: the launcher does not give ranks their number on the node' >&2; exit 1; }
 from=$((first + threads * rank + 1))
 exec taskset -c "$(sed -n "$from,$((from + threads - 1))p" cores.txt | paste -s -d, -)" "$@"
 """

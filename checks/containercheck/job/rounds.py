@@ -111,7 +111,7 @@ class Rounds:
         if self._arguments.rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
         if not self.evaluation.more_would_tell():
-            return "every metric has its verdict, or more would not tell"
+            return "every metric has its verdict, or more would not decide"
         # A round that would not end in time is not started. But one round alone never gives a verdict.
         if self._is_late() and (len(self.evaluation.rounds) >= FEWEST or self._meets_limit()):
             return "the time is used up"
@@ -173,7 +173,7 @@ def _explained(confirmation: Confirmation) -> Tuple[List[Dict[str, Any]], str]:
     try:
         return confirmation.explain()
     except Exception as error:
-        print(f"what failed is not explained: {error!r}", flush=True)
+        print(f"the failure is not explained: {error!r}", flush=True)
         return [], ""
 
 
@@ -232,7 +232,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     amount = parser.add_mutually_exclusive_group(required=True)
-    amount.add_argument("--rounds", type=int, help="so many, whatever the verdict")
+    amount.add_argument("--rounds", type=int, help="number of rounds, for any verdict")
     amount.add_argument("--seconds", type=float, help="no third round begins that would end later")
     parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
     parser.add_argument(

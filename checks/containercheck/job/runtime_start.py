@@ -198,7 +198,7 @@ def _refuse_other(link: Path, record: Dict[str, Any], digest: str) -> None:
     if digest != record["sha256"]:
         sys.exit(
             f"error: {os.path.realpath(str(link))} is not the image that the build step found: its SHA-256 is "
-            f"{digest}, not {record['sha256']}\nit was replaced: run the check again, and look at who can write there"
+            f"{digest}, not {record['sha256']}\nit was replaced: run the check again, and see which users can write"
         )
 
 
@@ -261,11 +261,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
-    parser.add_argument("--way", default="", help="how the runtime is to run images, where it has several ways")
+    parser.add_argument("--way", default="", help="way to run images, if the runtime has several")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("--stored-image", action="store_true", help="the runtime keeps the image in its own storage")
-    parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
-    parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
+    parser.add_argument("--image", type=Path, help="link to the image, if it is a file: check it against its record")
+    parser.add_argument("--copy-to", type=Path, help="copy it there, into a directory of this job")
     parser.add_argument(
         "--required-option", help="option that the command must have, of a plugin that starts containers"
     )

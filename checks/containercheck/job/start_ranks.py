@@ -54,10 +54,10 @@ class Way(NamedTuple):
 
 
 #: Advice if no way works; the first if versions of PMIx differ.
-OTHER_IMAGE = "Use an image whose MPI is the host's (-S release=, or the site's extras), or check"
+OTHER_IMAGE = "Use an image with the host's MPI (-S release=, or the site's extras), or check"
 ADVICE = (
-    "what the container lets in, and its limits; "
-    f"what the ranks printed is in {contract.TRIALS}/ of the stage directory"
+    "the variables and directories that reach the container, and its limits; "
+    f"the output of the ranks is in {contract.TRIALS}/ of the stage directory"
 )
 #: Patterns of launchers' versions in their output.
 LAUNCHERS = {"Open MPI": r"\(Open MPI\) (\S+)", "Slurm": r"^slurm\S* (\S+)", "MPICH": r"Version: +(\S+)"}
@@ -192,7 +192,7 @@ def explain(seen: Seen, ranks: int, host: Host) -> str:
     if not image:
         return f"the ranks cannot be started in the container ({host.launcher}): {seen.last}"
     own = f"has PMIx {seen.own}" if seen.own else "has no PMIx"
-    lost = "; what the launcher sets in their environment does not reach them" if host.pmix and not seen.server else ""
+    lost = "; the launcher's variables do not reach them" if host.pmix and not seen.server else ""
     printed = f"the ranks printed: {seen.error}; " if seen.error else ""
     if host.pmix == seen.own:
         return f"{printed}{outcome(seen, ranks)}{lost} (host: {host.launcher}, image: {image}, both with {pmix})"
@@ -236,7 +236,7 @@ class RankStart:
         if is_one_job(first, ranks):
             return {"started": plain.label, "because": ""}
         if plain is OWN_NETWORK:
-            printed = f"{first.last}. What they printed is in {contract.TRIALS}/"
+            printed = f"{first.last}. Their output is in {contract.TRIALS}/"
             raise NotStarted(f"{plain.label}: {outcome(first, ranks)}: {printed}", first.library, seconds)
         host = ask_host(self.facts["launcher"])
         why = explain(first, ranks, host)

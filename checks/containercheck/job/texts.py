@@ -133,7 +133,7 @@ def _require_file(descriptor: int, path: Path) -> int:
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return status.st_size
 
 

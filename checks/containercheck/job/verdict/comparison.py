@@ -214,7 +214,7 @@ class Comparison(NamedTuple):
         if kind == CLOSE:
             return ", ".join(parts)
         seconds = in_words(self.pairs.rounds * self.round_seconds)
-        return "; ".join([*parts, f"{seconds} here is too short to tell {self._accepted}"])
+        return "; ".join([*parts, f"{seconds} here is too short to show {self._accepted}"])
 
     @property
     def remedy(self) -> str:
@@ -224,12 +224,12 @@ class Comparison(NamedTuple):
         rounds, needed, spread = self.pairs.rounds, self.pairs.rounds_needed, self.pairs.spread
         if needed is not None:
             more = needed - rounds
-            return f"about {more} more round{'s' if more != 1 else ''} would tell"
+            return f"about {more} more round{'s' if more != 1 else ''} would decide"
         if spread is None:
-            return "one round tells nothing of the spread"
+            return "one round does not show the spread"
         would = "did" if rounds >= HORIZON else "would"
         return (
-            f"{HORIZON} rounds {would} not tell: its rounds spread by {number(spread, 2)} {self.unit}. "
+            f"{HORIZON} rounds {would} not decide: its rounds spread by {number(spread, 2)} {self.unit}. "
             "It takes longer runs, or a quieter machine"
         )
 

@@ -81,7 +81,7 @@ class Findings:
         path = self._stagedir / contract.IMAGE_RECORD
         image = json.loads(path.read_text()) if path.exists() else {}
         if "id" in image and not image["sha256"]:
-            lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
+            lines.append(f"the image {image['path']} is named by a tag, which may move: the job ran {image['id']}")
         return lines
 
     def disturbances(self) -> List[str]:
