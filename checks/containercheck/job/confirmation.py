@@ -3,12 +3,12 @@
 If a metric failed, fresh rounds run the compared sides in random order. The same rounds run the container with each of
 the likeliest differences taken away (a *remedy*). The fresh rounds alone decide whether the failure stands. It stands
 if they fail too, or if they are too few to contradict it. It does not stand if they pass, or if at least :data:`FEWEST`
-lie within the accepted range. A difference is the proven cause if, in the same rounds, the container is slow without
-its remedy and as fast as bare with it.
+lie within the accepted range. A difference is the proven cause if the container is slow without its remedy, and as fast
+as bare with it, in the same rounds.
 
 If only runs of the container ended or hung, the container runs once more together with each remedy, the likeliest
-first, until one ends well :data:`ENDING_WELL` times. If its ranks do not even start (start_ranks.py), these runs are
-starts of the ranks.
+first. This ends when a remedy ends well :data:`ENDING_WELL` times. If its ranks do not even start (start_ranks.py),
+these runs are starts of the ranks.
 
 This takes as long as the rounds took, or up to four times as long within their allowed time.
 

@@ -1,10 +1,10 @@
 """Find other users of the job's nodes while a run is measured (Linux; standard library only, Python 3.6 or newer).
 
-A run is disturbed if processes that do not belong to it took more than 3 % of the node's capacity, or a hypervisor more
-than 5 % (steal). The rule was fixed beforehand and looks at no metric. Kernel threads and the processes of the run,
-with a runtime's helpers and daemons, do not count. Neither do effects that the container itself may cause, such as
-context switches or pressure: replacing rounds because of these would hide the container's cost.
-ci/benchmarks/detection.py simulates that the rule does not change the verdict's error rates.
+A run is disturbed if foreign processes took more than 3 % of the node's capacity, or a hypervisor more than 5 %
+(steal). The rule was fixed beforehand and looks at no metric. Kernel threads and the processes of the run, with a
+runtime's helpers and daemons, do not count. Neither do effects that the container itself may cause, such as context
+switches or pressure: replacing rounds because of these would hide the container's cost. ci/benchmarks/detection.py
+simulates that the rule does not change the verdict's error rates.
 
 Results are published, and processes of other users are private. Results name only the owner of a process; only the
 job's own log has the names of processes.

@@ -1,9 +1,9 @@
-"""Find and end what belongs to a run: processes, containers of a daemon, job steps (Linux; standard library only).
+"""Find and end the parts of a run: processes, containers of a daemon, job steps (Linux; standard library only).
 
 Most processes of a run descend from the runner. Processes that a daemon starts instead (launchers of Slurm, PALS and
-Flux, LSF, Docker) do not. They are recognized by a variable of the runner, which a launcher hands on with the
-environment, by the scheduler's number of the job, or by the job's cgroup. A process of another user never counts, even
-if its environment matches. Only descendants of the runner and processes with its variable are killed.
+Flux, LSF, Docker) do not. They are recognized by a variable of the runner, by the scheduler's number of the job, or by
+the job's cgroup. A launcher hands the variable on with the environment. A process of another user never counts, even if
+its environment matches. Only descendants of the runner and processes with its variable are killed.
 
 A container of Docker or Podman goes on when ``docker run`` is killed, and need not have its environment. So each has a
 label that names its runner, and containers with the label are removed when their run is over. The engines of a Slurm

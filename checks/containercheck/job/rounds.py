@@ -5,9 +5,9 @@
 A round runs each side once (``baseline``, ``subject``: launch.py). The order is random, so that neither the first nor
 the second has an advantage.
 
-In a *duet* (``duet`` in ``facts.json``) both run at the same time, each on half of the cores, and a second time with
-the halves swapped. So a disturbance by the host affects both alike (Bulej and others, Duet Benchmarking, 2020). The
-first half of each side is random.
+In a *duet* (``duet`` in ``facts.json``) both run at the same time, each on half of the cores. They run a second time
+with the halves swapped. So a disturbance by the host affects both alike (Bulej and others, Duet Benchmarking, 2020).
+The first half of each side is random.
 
 Rounds go on until every metric has its verdict, further rounds would not decide, or the time is used up; there are at
 least two. A disturbed round that lies far off the others is replaced. Each run has its own time limit: the check's, and
