@@ -54,7 +54,7 @@ ANSWERS = {
     "slower": "too slow, not yet certain",
     "faster": "87 % better than bare: does it compute the same?",
     "close": "close to the tolerance, at most 6.1 % worse",
-    "noisy": "at most 12 % worse; a minute here is too short to tell 5 %",
+    "noisy": "at most 12 % worse; a minute here is too short to show 5 %",
 }
 
 

@@ -1,8 +1,8 @@
 """Run a program of the build step or of the job: ``python3 checks/containercheck/job PROGRAM ARGUMENTS``.
 
 These programs use the standard library only, and Python 3.6 or newer: nodes have no ReFrame and no numpy. The package
-is loaded from where this file lies, whatever else of its name there may be, and without a search path that the programs
-which run here would inherit.
+is loaded from the directory of this file, even if another package has its name. The search path stays unchanged, as
+programs that run here would inherit it.
 """
 
 import importlib
@@ -39,7 +39,7 @@ ENTRIES = {
     "easybuild": "easybuild_install:Module",
     "download": "downloads:Download",
 }
-#: What stands before the program where the site trusts others with its caches.
+#: Argument before the program, at sites that trust other users with their caches.
 OWNERS = "--cache-owners="
 
 
@@ -48,7 +48,7 @@ def main():
 
     :raises SystemExit: there is no such program, or this Python is too old for it.
     """
-    # No f-string before this: to an older Python it is a syntax error, and no message.
+    # No f-string before this: an older Python would report a syntax error instead of the message.
     if sys.version_info < (3, 6):
         sys.exit(
             "error: %s is Python %d.%d, and the checks need 3.6 or newer on the nodes: install one as python3, or name "
@@ -61,9 +61,9 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1] not in known:
         sys.exit("usage: python3 checks/containercheck/job {} ...".format("|".join(known)))
     load_package()
-    # What is built and run here is used on the next night too, and the group need not be able to change it.
+    # The next nights use these files too: the group must not be able to change them.
     os.umask(os.umask(0o077) | 0o022)
-    # A locale of the node may lack characters that programs print: no output is lost by that.
+    # The node's locale may lack characters that programs print: escape these, so that no output is lost.
     sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False)
     program = sys.argv.pop(1)
     sys.argv[0] = "containercheck {}".format(program)

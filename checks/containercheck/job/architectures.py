@@ -1,4 +1,4 @@
-"""Everything that depends on a machine's architecture; no other file of the library and no check names one.
+"""Hold everything that depends on a machine's architecture; no other file of the library and no check names one.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -8,17 +8,17 @@ from typing import List, NamedTuple, Optional, Tuple
 
 
 class Architecture(NamedTuple):
-    """An architecture: its names, its marks in files, and its instruction sets.
+    """Describe an architecture: its names, its marks in files, and its instruction sets.
 
     ``name`` is that of ``uname -m``, and of its generic processor in archspec and Spack; ``debian`` is Debian's name,
     and ``triplet`` the directory of its libraries in Debian. ``sif`` are the digits in an image of Singularity's
     format, ``elf`` is the number in a program. ``processor`` matches the line of ``/proc/cpuinfo`` that names the
-    processor. ``kernels`` are GROMACS's instruction sets, the oldest first, besides plain C, and ``portable`` is the
-    one that every machine of today has.
+    processor. ``kernels`` are GROMACS's instruction sets besides plain C, the oldest first; every machine of today has
+    ``portable``.
 
-    ``instructions`` are one of each instruction set, by the kernel's name of it, in the machine's code, the oldest
-    first; the first is one that no processor has. ``end`` is the code that ends a program with exit status 0. (Intel's
-    and Arm's manuals; Power ISA 3.1.)
+    ``instructions`` holds the machine code of one instruction per set, by the kernel's name of the set, the oldest
+    first. No processor has the first one. ``end`` is the code that ends a program with exit status 0. (Intel's and
+    Arm's manuals; Power ISA 3.1.)
     """
 
     name: str
@@ -33,8 +33,7 @@ class Architecture(NamedTuple):
     end: bytes
 
 
-#: Architectures that images are made for, by name. The digits are those of sylabs/sif (arch.go), the numbers those of
-#: elf.h (e_machine).
+#: Architectures of images, by name. The digits come from sylabs/sif (arch.go), the numbers from elf.h (e_machine).
 KNOWN = {
     architecture.name: architecture
     for architecture in (
@@ -127,7 +126,7 @@ LOADER = r"ld-linux.*|ld64"
 
 
 def from_sif(digits: bytes) -> Optional[str]:
-    """Return the name of the architecture that an image of Singularity's format is for; None for an unknown one."""
+    """Return the name of the architecture of an image in Singularity's format; None if unknown."""
     return {known.sif: name for name, known in KNOWN.items()}.get(digits) or _OTHERS_OF_SIF.get(digits)
 
 
@@ -142,14 +141,14 @@ def engine_name(name: str) -> str:
 
 
 def is_known(name: Optional[str]) -> bool:
-    """Tell whether this is the name of an architecture that an image can be recognised to be for."""
+    """Return whether this is the name of an architecture that can be recognised in images."""
     return name in KNOWN or name in _OTHERS_OF_SIF.values()
 
 
 def processor(cpuinfo: str) -> Optional[str]:
-    """Return the name of the processor, from the text of ``/proc/cpuinfo``; None where it names none.
+    """Return the name of the processor, from the text of ``/proc/cpuinfo``; None if it has no name.
 
-    For an Arm processor that is not known here, return its numbers.
+    For an Arm processor without a known name, return its numbers.
     """
     for architecture in KNOWN.values():
         match = re.search("^" + architecture.processor + "$", cpuinfo, re.MULTILINE)
@@ -160,17 +159,17 @@ def processor(cpuinfo: str) -> Optional[str]:
 
 
 def portable_kernels(name: Optional[str]) -> str:
-    """Return the instruction set for which GROMACS is built where it has to run on every machine of an architecture."""
+    """Return GROMACS's instruction set that runs on every machine of an architecture."""
     return KNOWN[name].portable if name in KNOWN else "None"
 
 
 def kernels(names: List[Optional[str]]) -> List[str]:
-    """Return GROMACS's instruction sets, plain C first, of these architectures; of all where one is not known."""
+    """Return GROMACS's instruction sets, plain C first, of these architectures; of all if one is unknown."""
     is_complete = all(name in KNOWN for name in names)
     architectures = [KNOWN[name] for name in names if name] if is_complete else list(KNOWN.values())
     return [PLAIN_C, *dict.fromkeys(kernel for architecture in architectures for kernel in architecture.kernels)]
 
 
 def has_kernels(name: Optional[str], wanted: str) -> bool:
-    """Tell whether a machine of an architecture may have an instruction set of GROMACS."""
+    """Return whether a machine of an architecture may have an instruction set of GROMACS."""
     return wanted in kernels([name])

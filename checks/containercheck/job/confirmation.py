@@ -1,20 +1,20 @@
-"""Confirm what failed, and try what may be its cause, in the job that found it (standard library only, Python 3.6).
+"""Confirm failures, and try their likely causes, in the job that found them (standard library only, Python 3.6).
 
-Where a metric failed, fresh rounds run the sides that are compared and, beside them, the container with each of the
-likeliest differences taken away (a *remedy*), in random order. The fresh rounds alone decide whether the failure
-stands: it does where they fail too, or where they are too few to say otherwise; it does not where they pass, or where
-at least :data:`FEWEST` lie within what is accepted. A difference is the proven cause where the container is slow
-without its remedy and as fast as bare with it, in the same rounds.
+If a metric failed, fresh rounds run the compared sides in random order. The same rounds run the container with each of
+the likeliest differences taken away (a *remedy*). The fresh rounds alone decide whether the failure stands. It stands
+if they fail too, or if they are too few to contradict it. It does not stand if they pass, or if at least :data:`FEWEST`
+lie within the accepted range. A difference is the proven cause if the container is slow without its remedy, and as fast
+as bare with it, in the same rounds.
 
-Where runs of a container ended or hung, and none of what it is compared with, the container runs once more beside each
-remedy, the likeliest first, until one ends well :data:`ENDING_WELL` times. Where its ranks do not even start
-(start_ranks.py), these runs are starts of the ranks.
+If only runs of the container ended or hung, the container runs once more together with each remedy, the likeliest
+first. This ends when a remedy ends well :data:`ENDING_WELL` times. If its ranks do not even start (start_ranks.py),
+these runs are starts of the ranks.
 
-This takes as long as the rounds took, or up to four times as long within what they were allowed to take.
+This takes as long as the rounds took, or up to four times as long within their allowed time.
 
-Where no rule's remedy takes away what failed, the differences themselves are halved (explain/halving.py): groups of
-them are taken back, in two rounds a step, or in one run where runs end badly. What remains is proven like any cause.
-That takes twice as long as the rounds at most.
+If no rule's remedy takes the failure away, the differences themselves are halved (explain/halving.py). Groups of them
+are taken back, in two rounds a step, or in one run if runs end badly. The remaining difference is proven like any
+cause. That takes at most twice as long as the rounds.
 """
 
 import argparse
@@ -44,43 +44,44 @@ from containercheck.job.start_ranks import NotStarted
 from containercheck.job.stats.pairs import FAIL, PASS, Pairs
 from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
 
-#: Least seconds of a confirmation, and how much longer than the rounds it may take within what they were allowed.
+#: Least seconds of a confirmation; and its longest duration as a multiple of the rounds', within their allowed time.
 LEAST, LONGER = 20.0, 4.0
 #: Fewest fresh rounds that can speak against a failure without passing.
 FEWEST = 3
-#: Part by which a run may take longer than the one before: one that has no time for that is not begun.
+#: Part by which a run may take longer than the one before; without time for that, no run begins.
 SPARE = 0.2
-#: Seconds that any run of a remedy may take, where these are left; and longest one, as a multiple of the container's.
+#: Least seconds that a run of a remedy may take, if that much time is left; and its longest run, as a multiple of the
+#: container's.
 LEAST_LIMIT, SLOWEST = 5.0, 3.0
-#: Most seconds that the unpacking of an image may take, and starts of ranks in a job without rounds.
+#: Most seconds for unpacking an image, and for starts of ranks in a job without rounds.
 PATIENCE = 300.0
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
-#: Words before a program that print when it begins, and name of a container that has them.
+#: Words before a program that print its start time, and name of a container that has them.
 TIMED = "timed"
 BEGINNING = """sh -c 'read -r now _ </proc/uptime; echo "containercheck: begins at $now" >&2; exec "$@"' sh"""
 #: Kinds of problems of runs that ended badly.
 BADLY = (HANG, RANKS, STATUS, WRONG, DIFFER)
-#: Halving: least seconds of it, and how much longer than the rounds it may take; rounds of a step; and how much larger
-#: than the spread of rounds an overhead has to be, for that many rounds to tell whether half of it is gone.
+#: Halving: its least seconds, and its longest duration as a multiple of the rounds'. Then rounds of a step. Last, the
+#: ratio of overhead to spread that these rounds need to show that half of the overhead is gone.
 LEAST_HALVING, LONGER_HALVING, ROUNDS_OF_STEP, LARGE = 120.0, 2.0, 2, 4.0
 
 
 class HalvingEnded(Exception):
-    """There is no time for another step."""
+    """Report that there is no time for another step."""
 
 
 class Confirmation:
-    """The second phase of a job.
+    """Run the second phase of a job.
 
     :param arguments: of the command line (rounds.py).
     :param facts: of the job.
     :param runner: runs the sides, and keeps the record.
     :param rounds: the first phase.
     :param not_started: by side, the reason why its ranks do not start.
-    :ivar confirmed: by side and metric that failed.
+    :ivar confirmed: by side and failed metric.
     :ivar tried: remedies that ran, with their causes.
-    :ivar seconds: that it took.
+    :ivar seconds: duration of the phase.
     """
 
     def __init__(
@@ -91,21 +92,21 @@ class Confirmation:
         rounds: Any,
         not_started: Mapping[str, NotStarted],
     ) -> None:
-        """Nothing is run yet."""
+        """Begin without runs."""
         self._arguments, self._facts, self._runner, self._rounds = arguments, facts, runner, rounds
         self._not_started = not_started
-        # Whether each start of a side's ranks ended well, and each run or start of a remedy for what ends or hangs.
+        # Whether each start of a side's ranks ended well, and each run or start of a remedy for a bad end.
         self._ended_well: Dict[str, List[bool]] = {name: [False] for name in not_started}
         self._why_failed: Dict[str, str] = {}
         self._seconds_of_start = {name: error.seconds for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
         self._proving: Optional[Evaluation] = None
-        # Groups of differences that are halved: remedies that the record does not have.
+        # Groups of differences to halve: remedies that the record does not have.
         self._groups: List[Remedy] = []
         self._numbers = itertools.count(1)
         self._remarks: List[str] = []
-        # Of a slow container, seconds of a run that pass before its program begins.
+        # Seconds before the program begins in a run of a slow container.
         self._before: Dict[str, float] = {}
         self._first: Dict[Place, Tuple[int, int]] = {}
         self.tried: List[Tried] = []
@@ -118,7 +119,7 @@ class Confirmation:
         return evaluation
 
     def run(self, number: int) -> None:
-        """Confirm and try, where anything failed that can be.
+        """Confirm failures and try remedies, if anything failed that allows it.
 
         :param number: of the last round.
         """
@@ -129,7 +130,7 @@ class Confirmation:
         self._began = time.monotonic()
         failed = [place for place, pairs in self._evaluation.pairs.items() if pairs.verdict == FAIL]
         ended = self._ended_in_container()
-        # Those of a side that the others are run without are its own.
+        # Problems of a lost side do not affect the others.
         problems = [problem for problem in self._evaluation.problems if problem.side not in self._evaluation.lost]
         try:
             for name in self._not_started:
@@ -149,13 +150,13 @@ class Confirmation:
     def clean_up() -> None:
         """Remove the images that were unpacked for remedies."""
         for path in Path().glob(f"{contract.UNPACKED}.remedy*"):
-            # Images have directories that nobody may write to.
+            # Images have directories without write permission.
             with contextlib.suppress(OSError):
                 file_trees.remove(path)
 
     @property
     def notes(self) -> List[str]:
-        """What was wrong with fresh runs of the sides, and which starts of ranks fail by chance; a line each."""
+        """Lines about problems in fresh runs of the sides, and about starts of ranks that fail by chance."""
         problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
         chance = [name for name in self._not_started if any(self._ended_well[name])]
         labels = [side.label for side in self._facts.sides if side.name in chance]
@@ -170,14 +171,14 @@ class Confirmation:
 
     @property
     def seconds(self) -> float:
-        """Seconds that it took, or takes so far."""
+        """Seconds that it took, or has taken so far."""
         return self._took or (time.monotonic() - self._began if self._began else 0.0)
 
     @property
     def confirmed(self) -> Dict[Place, Confirmed]:
-        """What fresh rounds said, by side and metric that failed; failures stand where there are none.
+        """The result of the fresh rounds, by side and failed metric; without fresh rounds, failures stand.
 
-        A job that was ended before has none, and a metric that failed in the fresh rounds has no others.
+        A job that was ended before has no fresh rounds; a metric that first failed in fresh rounds has no others.
         """
         if self._evaluation.emulated:
             return {}
@@ -185,7 +186,7 @@ class Confirmation:
         return {place: self._said_of(place) for place in failed}
 
     def explain(self) -> Tuple[List[Dict[str, Any]], str]:
-        """Return what can explain what failed, with what remedies showed, and where the time of the worst went."""
+        """Return the possible causes of failures, and the line about the time of the worst metric."""
         badly = collections.Counter(side for side, _ in self._bad_runs())
         runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
         endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
@@ -200,7 +201,7 @@ class Confirmation:
         return [*causes, *slow], line
 
     def _result_of(self, name: str) -> Dict[str, Any]:
-        """Return how a remedy for what ends or hangs ended, as the record has it."""
+        """Return the outcome of a remedy for a bad end, in the form of the record."""
         well, failed = self._ended_well[name], self._why_failed.get(name, "")
         return {"name": name, "failed": failed, "ended_well": sum(well), "metrics": {}}
 
@@ -208,7 +209,7 @@ class Confirmation:
         standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
         evaluations = [each for each in (self._fresh, self._proving) if each]
         known = {result["name"]: result for each in evaluations for result in each.experiments.results()}
-        # What was tried for a failure that is none is no story.
+        # Leave out trials for a failure that was refuted.
         kept = [
             each._replace(result=known[each.remedy.name])
             for each in self.tried
@@ -229,16 +230,16 @@ class Confirmation:
         return Confirmed(said, pairs.rounds, *self._first[place], self._why)
 
     def _confirm(self, failed: Sequence[Place]) -> None:
-        """Run fresh rounds of all that failed, and of remedies."""
+        """Run fresh rounds of all failed comparisons, and of remedies."""
         sides = self._compared({name for name, _ in failed})
         most = len(self.tried) + self._most_remedies(sides)
-        # Time for the fewest rounds is kept, whatever remedies are tried.
+        # Remedies must leave time for the fewest rounds.
         kept = FEWEST * sum(self._runner.took.get(name, 0.0) for name in sides)
         for cause, of, metrics in self._explaining.slow(self._evaluation, failed):
             if len(self.tried) < most:
                 self._add_remedy(cause, of, metrics, kept)
         remedies = [each.remedy for each in self.tried if each.remedy.metrics]
-        # A round that cannot end in time is not begun.
+        # A round that cannot end in time does not begin.
         self._longest = sum(self._runner.took.get(name, 0.0) for name in (*sides, *(each.of for each in remedies)))
         self._fresh = Evaluation(self._facts.of_sides(sides), Path(), remedies, failed)
         print("confirming: {}".format(", ".join(f"{metric} of {name}" for name, metric in failed)), flush=True)
@@ -249,7 +250,7 @@ class Confirmation:
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
 
     def _time_beginning(self) -> None:
-        """Run a container that is slow once more, with words before its program that print the time."""
+        """Run a slow container once more, with words before its program that print the time."""
         name = next((place.side for place, said in self.confirmed.items() if said.result == CONFIRMED), "")
         if not name or not self._facts.remedies or not self._has_time(name):
             return
@@ -262,14 +263,14 @@ class Confirmation:
         printed = re.search(
             r"^containercheck: begins at ([\d.]+)$", texts.tail(Path(run["output"], contract.ERR)), re.M
         )
-        # The clock of the runs is that of /proc/uptime, without the time that a machine was suspended.
+        # The clock of the runs is /proc/uptime, without the time in which a machine was suspended.
         if printed:
             self._before[name] = float(printed[1]) - began
 
     # Halving.
 
     def _halve_slowness(self) -> None:
-        """Halve the differences of the first container that is slow, and that no remedy helps."""
+        """Halve the differences of the first slow container that no remedy helps."""
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
         if not name or not self._facts.remedies:
             return
@@ -282,11 +283,11 @@ class Confirmation:
             while self._goes_on(self._proving):
                 self._number += 1
                 self._round(self._proving, sides)
-            # That of the rounds that confirm stands.
+            # The reason of the confirming rounds stands.
             self._why = why
 
     def _unexplained(self) -> Dict[str, Dict[str, float]]:
-        """Return the overheads of confirmed failures that no remedy helps and that two rounds can decide, by side."""
+        """Return the overheads of confirmed failures by side, if no remedy helps and two rounds can decide."""
         trials = self._fresh.experiments.trials if self._fresh else {}
         found: Dict[str, Dict[str, float]] = {}
         for place, said in self.confirmed.items():
@@ -302,7 +303,7 @@ class Confirmation:
     def _halve_end(self, name: str, ends_well: Callable[[str], bool]) -> None:
         """Halve the differences of a container that ends or hangs, unless a remedy helped or it ends by chance.
 
-        :param ends_well: runs a side, or starts its ranks, and returns whether that ended well.
+        :param ends_well: function that runs a side, or starts its ranks, and returns whether that ended well.
         """
         has_helped = any(self._ended_well.get(each.remedy.name, [False])[0] for each in self.tried)
         if not self._facts.remedies or has_helped or any(self._ended_well.get(name, ())):
@@ -312,7 +313,7 @@ class Confirmation:
             self._try_remedies(name, [found], len(self.tried) + 1, ends_well)
 
     def _halved(self, name: str, helps: halving.Helps, ends: bool = False) -> Optional[Cause]:
-        """Return the differences of a container that have to be taken back together; None where there are none.
+        """Return the differences of a container that must be taken back together; None if there are none.
 
         :param ends: whether its runs end badly.
         """
@@ -333,12 +334,12 @@ class Confirmation:
         if 0 < len(found) <= halving.TOGETHER:
             return halving.together(found)
         if kinds and not found:
-            what = f"differences in variables, limits and what starts it ({count})"
+            what = f"differences in variables, limits and start commands ({count})"
             self._remarks.append(f"{label}: {what} were taken back in vain")
         return None
 
     def _is_in_vain(self, tried: Tried) -> bool:
-        """Return whether a remedy did not help: a run of it ended badly, or it takes no half of an overhead away."""
+        """Return whether a remedy did not help: a run ended badly, or less than half of an overhead disappeared."""
         name = tried.remedy.name
         fresh = self._fresh.experiments if self._fresh else None
         helps = [trial.helps.verdict for trial in fresh.trials.get(name, {}).values()] if fresh else []
@@ -356,11 +357,11 @@ class Confirmation:
         return remedy.name
 
     def _help_in_rounds(self, name: str, metrics: Mapping[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
-        """Return which groups of differences take at least half of each overhead away, in each of two rounds.
+        """Return which groups of differences take away at least half of each overhead, in each of two rounds.
 
-        These are rounds of the container and the remedies that have helped so far, without bare.
+        The rounds run the container and the remedies that have helped so far, without bare.
         """
-        # All run once; mostly one of them helps, and runs in the other rounds.
+        # All run once; usually one of them helps, and runs in the other rounds.
         runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
         if self.seconds + runs * self._runner.took.get(name, 0.0) * (1 + SPARE) > self._budget:
             raise HalvingEnded
@@ -375,7 +376,7 @@ class Confirmation:
         return [each in helping for each in remedies]
 
     def _metrics_of_run(self, name: str) -> Mapping[str, float]:
-        """Run a side or a remedy; return its metrics, none where it fails."""
+        """Run a side or a remedy; return its metrics, or none if it fails."""
         run = self._runner.run(self._number, name, self._limit(name))
         result = read_run(run, self._facts, Path(), self._repeats.get(name, name))
         return result.values.metrics if result.values and not result.problems else {}
@@ -383,7 +384,7 @@ class Confirmation:
     def _takes_half(
         self, metrics: Mapping[str, float], mended: Mapping[str, float], container: Mapping[str, float]
     ) -> bool:
-        """Return whether a remedy takes half of each overhead away, by one run of it and one of the container."""
+        """Return whether a remedy takes away half of each overhead, from one run of it and one of the container."""
         for metric in (metric for metric in self._facts.metrics if metric.name in metrics):
             if metric.name not in mended or metric.name not in container:
                 return False
@@ -396,7 +397,7 @@ class Confirmation:
     def _help_at_once(
         self, name: str, ends_well: Callable[[str], bool], groups: Sequence[Sequence[Cause]]
     ) -> List[bool]:
-        """Return which groups of differences make a run end well: the first one, as others are not run then."""
+        """Return for each group whether a run ends well without it; after the first success, none runs."""
         helped: List[bool] = []
         for group in groups:
             if not self._has_time(name):
@@ -406,9 +407,9 @@ class Confirmation:
         return helped
 
     def _goes_on(self, fresh: Evaluation) -> bool:
-        """Tell whether another fresh round may tell more, and has the time."""
+        """Return whether another fresh round may help to decide, and has the time."""
         if fresh.repeated() or not (fresh.more_would_tell() or fresh.experiments.more_would_tell(len(fresh.rounds))):
-            self._why = "runs failed" if fresh.repeated() else "more rounds would not tell"
+            self._why = "runs failed" if fresh.repeated() else "more rounds would not decide"
             return False
         return self.seconds + self._longest <= self._budget
 
@@ -428,20 +429,20 @@ class Confirmation:
             self._evaluation.count(fresh.rounds[-1])
 
     def _most_remedies(self, sides: Sequence[str]) -> int:
-        """Return how many remedies the time is enough for, in as many rounds as the first phase had."""
+        """Return the number of remedies for which the time suffices, in as many rounds as the first phase had."""
         run = max((self._runner.took.get(name, 0.0) for name in sides), default=0.0)
-        # Rounds of an earlier job took none of this one's time.
+        # Rounds of an earlier job took none of this job's time.
         rounds = max(FEWEST, min(self._number, min((first for first, _ in self._first.values()), default=FEWEST)))
         runs = self._budget / (rounds * run * (1 + SPARE)) if run else math.inf
         return max(0, min(self._facts.remedies, int(min(runs, 1e6)) - len(sides)))
 
     def _compared(self, names: Any) -> List[str]:
-        """Return some sides and what they are compared with, in their order."""
+        """Return some sides and the sides that they are compared with, in their order."""
         wanted = {side.compared_with for side in self._facts.sides if side.name in names} | set(names)
         return [side.name for side in self._facts.sides if side.name in wanted]
 
     def _add_remedy(self, cause: Cause, of: str, metrics: Dict[str, float], kept: float = 0.0) -> Optional[Remedy]:
-        """Make a remedy, where the side can carry it out and no other is the same; record what it sees.
+        """Make a remedy, if the side can carry it out and no other is the same; record its observation.
 
         :param kept: seconds that must be left after it.
         """
@@ -467,7 +468,7 @@ class Confirmation:
         return f"remedy{next(self._numbers)}"
 
     def _limit(self, name: str) -> float:
-        """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
+        """Return the seconds that a run may take; for a remedy, which may hang, at most the remaining ones."""
         of = self._repeats.get(name)
         if of is None:
             return self._runner.limit(name)
@@ -480,7 +481,7 @@ class Confirmation:
         return {(problem.side, problem.round) for problem in problems}
 
     def _ended_in_container(self) -> str:
-        """Return the only container all of whose runs ended or hung, where those of its measure did not; else empty."""
+        """Return the only container with bad ends in all its runs and none on its baseline; else empty."""
         bad = self._bad_runs()
         failed = {side for side, _ in bad}
         for side in self._facts.sides:
@@ -491,17 +492,17 @@ class Confirmation:
         return ""
 
     def _try_start(self, name: str) -> None:
-        """Start the ranks of a container again, and beside each remedy if they do not come up."""
+        """Start the ranks of a container again; if they do not come up, also start them with each remedy."""
         if self._facts.remedies and not self._starts_well(name):
             causes = [*start_ranks.causes(name, self._not_started[name].library), *self._explaining.ending(name)]
             self._try_remedies(name, causes, MOST_OF_START, self._starts_well)
             self._halve_end(name, self._starts_well)
 
     def _try_remedies(self, name: str, causes: Iterable[Cause], most: int, ends_well: Callable[[str], bool]) -> None:
-        """Run a container that ends or hangs once more beside each remedy, until one ends well often enough.
+        """Run a container that ends or hangs once more with each remedy, until one ends well often enough.
 
         :param most: remedies that may be tried in this job.
-        :param ends_well: runs a side, and returns whether that ended well.
+        :param ends_well: function that runs a side, and returns whether that ended well.
         """
         for cause in causes:
             if len(self.tried) >= most or not self._has_time(name):
@@ -517,7 +518,7 @@ class Confirmation:
             while all(ended_well) and len(ended_well) < ENDING_WELL and self._has_time(remedy.name):
                 self._number += 1
                 ends_well(remedy.name)
-            # What ends well without it ends badly by chance, and nothing can be proven.
+            # If the container also ends well without the remedy, it fails by chance, and nothing can be proven.
             if well[name] or sum(ended_well) == ENDING_WELL:
                 return
 
@@ -552,7 +553,7 @@ class Confirmation:
         return self._noted(name, came_up, "" if came_up else "its ranks did not start")
 
     def _noted(self, name: str, is_well: bool, failed: str) -> bool:
-        """Keep how a run or a start ended, and return whether that was well."""
+        """Record whether a run or a start ended well, and return it."""
         self._ended_well.setdefault(name, []).append(is_well)
         if failed:
             self._why_failed[name] = failed
@@ -564,14 +565,14 @@ class Confirmation:
         return {remedy.name: remedy.of for remedy in (*(each.remedy for each in self.tried), *self._groups)}
 
     def _has_time(self, name: str) -> bool:
-        """Tell whether there is time for another run, or start, of a side."""
+        """Return whether there is time for another run, or start, of a side."""
         ran = [run["seconds"] for run in self._runner.record["runs"] if run["side"] == name]
         longest = max([*ran, self._seconds_of_start.get(name, 0.0)])
         return self.seconds + (1 + SPARE) * longest <= self._budget
 
 
 def _unpack(launch: Launch, seconds: float) -> None:
-    """Unpack the image of a remedy; one that cannot be in this time is left out, as its own run then fails."""
+    """Unpack the image of a remedy; if this fails, the remedy's own run fails and leaves it out."""
     Path(launch.words["image"]).mkdir(exist_ok=True)
     command = ["timeout", f"{seconds:g}", "bash", "-c", launch.script(contract.UNPACK)]
     subprocess.run(command, env=processes.environment(), stdin=subprocess.DEVNULL)

@@ -1,6 +1,6 @@
-"""The container runtimes that the library knows: a row each, and no other file names one.
+"""Describe the known container runtimes, a row each; no other file names one.
 
-To add a runtime, write its row and put it into :data:`RUNTIMES`. What a row leaves out is as most runtimes have it.
+To add a runtime, write its row and put it into :data:`RUNTIMES`. The defaults fit most runtimes.
 
 Standard library only, Python 3.6 or newer: programs of the build step and of the job read the table too.
 """
@@ -11,17 +11,17 @@ import shutil
 from pathlib import Path
 from typing import Iterable, Iterator, NamedTuple, Optional, Tuple
 
-#: Scheme of the addresses of images in a registry, whatever pulls them, and the registry that none of them names.
+#: Scheme of the addresses of images in a registry, for any program that pulls them; and registry of names without one.
 REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
-#: Directory in an image, as a file or unpacked, with what says how it was made.
+#: Directory in an image, as a file or unpacked, with the description of its build.
 METADATA = ".singularity.d"
-#: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
-#: with nothing but a SquashFS file system.
+#: Forms of images: a SIF file, an OCI image in the runtime's own storage, a directory, a file with only a SquashFS file
+#: system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
-#: What stands between the command of a runtime and the way in which it is to run images: ``apptainer+unpacked``.
+#: Sign between the command of a runtime and its way to run images: ``apptainer+unpacked``.
 WAY = "+"
-#: Command that writes the files of an image as an archive, without what the runtime binds in. It skips unreadable ones,
-#: where its tar can (BusyBox's cannot).
+#: Command that writes the files of an image as an archive, without the runtime's binds. It skips unreadable files if
+#: its tar can (BusyBox's cannot).
 ARCHIVE = (
     "cd / && tar -cf - $(tar --help 2>&1 | grep -o -m 1 -e --ignore-failed-read) "
     f"$(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
@@ -30,31 +30,34 @@ ARCHIVE = (
 
 #: Script that hands the environment on to a container, in the stage directory.
 HAND_ON_SCRIPT = "hand-on.sh"
-#: Its text, for an engine that hands on the variables that it is told by name (docker run reference, "--env"): the
-#: names are the rank's own, because each rank has others. The image's variables outrank the host's, PATH among them.
+#: Its text, for an engine that hands on only variables given by name (docker run reference, "--env"). Each rank has its
+#: own names. The image's variables outrank the host's, PATH among them.
 HAND_ON = Path(__file__).with_name("hand-on.sh").read_text(encoding="utf-8")
 
-#: Network of a container that has none of its own.
+#: Network of a container that shares the host's.
 HOST_NETWORK = "host"
-#: Network of a container that has one of its own, on one node: the runtime's usual one.
+#: Network of a container on one node that does not share the host's: the runtime's default.
 NODE_NETWORK = "bridge"
-#: Script that starts ranks in containers with a network of their own, in the stage directory.
+#: Script that starts ranks in containers with their own network, in the stage directory.
 OWN_NETWORK_SCRIPT = "own-network.sh"
-#: Its text: in one container on each node, which have nothing but a network in common, the image's Open MPI starts the
-#: ranks (D12.6 section 6.4.2, where it is Docker's overlay network). Its daemons are started by files in the working
-#: directory, which all see: few images have an ssh server, and Open MPI takes any agent (mpirun(1), plm_rsh_agent).
+#: Its text. Each node has one container, and the containers share only a network; the image's Open MPI starts the ranks
+#: (D12.6 section 6.4.2, with Docker's overlay network). Files in the shared working directory start its daemons: few
+#: images have an ssh server, and Open MPI accepts any agent (mpirun(1), plm_rsh_agent).
 OWN_NETWORK = Path(__file__).with_name("own-network.sh").read_text(encoding="utf-8")
 
 
 class Storage(NamedTuple):
-    """How a runtime keeps images itself, in a place that only it knows.
+    """Describe a runtime's own storage of images.
 
-    ``look`` are the words that print what it calls an image, whose name follows; or, with ``lists_digests``, the
-    digests of all images that it has. ``pull`` are the words that get one, whose name follows. ``name`` is how an image
-    of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
-    what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do,
-    and ``per_node`` whether each node has images of its own. ``load`` are the words that read an archive
-    (``{archive}``), as ``docker save`` writes it; empty where images come from a registry only.
+    - ``look``: words that print the runtime's identifier of an image, before the image's name; with ``lists_digests``,
+      they print the digests of all its images.
+    - ``pull``: words that get an image, before its name.
+    - ``name``: the name of a registry's image in both.
+    - ``run``: the image to run, in the words of a job's script: ``{name}``, or ``{identifier}`` from the build step.
+    - ``takes_tags``: whether an image without a digest is accepted.
+    - ``per_node``: whether each node has its own images.
+    - ``load``: words that read an archive (``{archive}``) written by ``docker save``; empty if images come from a
+      registry only.
     """
 
     look: Tuple[str, ...]
@@ -68,10 +71,10 @@ class Storage(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One of several ways in which a runtime runs images; one without a name is its usual one.
+    """Describe one of several ways in which a runtime runs images; the usual way has no name.
 
-    ``form`` is what it runs then. ``own_network`` tells whether a node has one container, with a network of its own, in
-    which the image's launcher starts the ranks (:data:`OWN_NETWORK`). ``requirement`` says what that needs.
+    ``form`` is the form of its images. With ``own_network``, a node has one container with its own network, in which
+    the image's launcher starts the ranks (:data:`OWN_NETWORK`). ``requirement`` describes the needs of this way.
     """
 
     name: str = ""
@@ -81,43 +84,48 @@ class Way(NamedTuple):
 
 
 class Runtime(NamedTuple):
-    """A container runtime.
+    """Describe a container runtime.
 
-    What it is called: ``name`` is ReFrame's and the site file's, ``command`` what is typed, and ``answer`` matches what
-    it prints when it is asked its version with ``version``. Its file's name says too little: a site has
-    ``apptainer-1.4``, or a wrapper.
+    Names: ``name`` is used by ReFrame and the site file, ``command`` is typed, and ``answer`` matches its output with
+    the words ``version``. The file name is not enough: a site may have ``apptainer-1.4``, or a wrapper.
 
-    How it runs a program: ``launch`` are the words after the command, ``bind`` those that bind a directory, ``gpus``
-    those that let the container see the node's GPUs, ``variable`` those before the name of a variable that has to be
-    handed on, because the container has an environment of its own, and ``environment`` those that hand on all of it:
-    what a launcher tells its ranks is in there. ``variables`` are those that print the variables of an image, whose
-    name follows, and ``variable_file`` is the option for a file with them: they outrank the host's. ``label`` are those
-    that mark a container of ours. ``same_user`` keeps the number of a user who is not root; ``user_of_root`` does in an
-    engine that root runs for users, which prints ``false`` when it is asked with ``rootless``; where
-    ``network_of_root``, only such an engine gives containers the host's network. ``contain`` keeps out what it binds by
-    itself: the working directory, the host's /var/tmp. ``mount_points`` lets it make the directories in the image that
-    binds need. ``user_namespace`` lets root without all capabilities run images; ``shared_namespace`` puts the ranks of
-    a node into one user namespace, where what ``help`` prints has it; ``joined`` does so for ``{ranks}`` processes that
-    a launcher starts, and for no other process. ``own_library_path`` tells whether it gives containers an
-    ``LD_LIBRARY_PATH`` of its own.
+    Words that run a program:
 
-    Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
-    instead of a word before the program; the launcher's help must have ``required_option`` then. ``before`` are
-    words before the command, which call :data:`HAND_ON`; empty for none.
-    ``starts_containers`` tells whether its command starts the container itself, so that all processes of that are its
-    descendants; ``is_engine`` whether a container may outlive its command, and is found by its label;
-    ``daemons`` are the processes that then serve containers, by name: the kernel keeps 15 characters of it.
+    - ``launch``: words after the command. ``bind``: binds a directory. ``gpus``: let the container see the node's GPUs.
+    - ``variable``: words before the name of a variable to hand on, for runtimes that do not hand on the environment.
+      ``environment``: words that hand on all of it, with the launcher's variables for its ranks.
+    - ``variables``: words that print the variables of an image, before its name. ``variable_file``: option for a file
+      with them; they outrank the host's.
+    - ``label``: marks a container of this library.
+    - ``same_user``: keeps the number of a user other than root. ``user_of_root`` does this for an engine that root runs
+      for users; such an engine prints ``false`` after ``rootless``. With ``network_of_root``, only such an engine gives
+      containers the host's network.
+    - ``contain``: disables default binds: the working directory, the host's /var/tmp.
+    - ``mount_points``: lets the runtime make the directories in the image that binds need.
+    - ``user_namespace``: lets root without all capabilities run images. ``shared_namespace`` puts the ranks of a node
+      into one user namespace, if the output of ``help`` has it. ``joined`` does so for ``{ranks}`` processes of one
+      launcher, and for no other process.
+    - ``own_library_path``: whether the runtime sets ``LD_LIBRARY_PATH`` in containers itself.
 
-    Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`, :data:`SQUASHFS`); ``storage`` says how it
-    keeps them itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a
-    definition file, and ``build_directory`` is the variable that says where. ``ways`` are other ways in which it runs
-    them; ``way`` is the one that is chosen.
+    Start of containers:
 
-    Its settings: ``configuration`` are the words that print the path of its configuration file, and ``settings`` how
-    the names of its variables begin.
+    - ``alone``: words that start one process, for a container that is an option of the launcher instead of a word
+      before the program; the launcher's help must then have ``required_option``.
+    - ``before``: words before the command, which call :data:`HAND_ON`; empty for none.
+    - ``starts_containers``: whether the command starts the container itself, so that all its processes are descendants.
+    - ``is_engine``: whether a container may outlive its command, and is found by its label.
+    - ``daemons``: names of the processes that then serve containers; the kernel keeps 15 characters.
 
-    What it prints when a run fails (job/outputs/reasons.py): ``follow_ups`` because another process failed,
-    ``causes``, and ``noise``.
+    Images: ``form`` is one of :data:`SIF`, :data:`OCI`, :data:`TREE`, :data:`SQUASHFS`. ``storage`` describes the
+    runtime's own storage, None for files and directories. ``builds`` is true if it builds images from a definition
+    file; the variable ``build_directory`` sets the directory. ``ways`` are other ways to run images, and ``way`` is the
+    chosen one.
+
+    Settings: ``configuration`` are the words that print the path of the configuration file, and ``settings`` is the
+    prefix of its variables.
+
+    Output of failed runs (job/outputs/reasons.py): ``follow_ups`` after another process failed, ``causes``, and
+    ``noise``.
     """
 
     name: str
@@ -162,7 +170,7 @@ class Runtime(NamedTuple):
     noise: Tuple[str, ...] = ()
 
     def in_way(self, way: str) -> "Runtime":
-        """Return the runtime as it runs images in one of its ways; an empty name is its usual one.
+        """Return the runtime with one of its ways to run images; an empty name is its usual one.
 
         :raises KeyError: it has no such way.
         """
@@ -173,7 +181,7 @@ class Runtime(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Name for people, with the way in which it runs images where that is not its usual one."""
+        """Readable name, with the way to run images unless it is the usual one."""
         return WAY.join(filter(None, (self.command, self.way.name)))
 
     def bind_words(self, binds: Iterable[Tuple[str, str]]) -> Tuple[str, ...]:
@@ -193,15 +201,15 @@ class Runtime(NamedTuple):
     ) -> str:
         """Return the command that runs a program in an image, as a line of a shell script.
 
-        Where the container is an option of the launcher, the launcher has to stand before it.
+        If the container is an option of the launcher, the launcher must come before it.
 
         :param program: with its options, quoted.
         :param image: quoted.
         :param binds: sources of the host and their targets in the container.
         :param workdir: of the program, in the container.
         :param options: more options, quoted.
-        :param gpus: whether the container is to see the node's GPUs.
-        :param command: what is typed for the runtime; by default its usual command.
+        :param gpus: whether the container can see the node's GPUs.
+        :param command: command of the runtime; by default its usual one.
         :param network: the network of the container, by its name in the runtime, for a row that chooses one.
         """
         values = {
@@ -218,9 +226,9 @@ class Runtime(NamedTuple):
         return " ".join(filter(None, words))
 
 
-#: Words that start a container of an engine. Its processes are not the command's: the engine starts them. The ranks of
-#: a node need the host's network and process numbers, /dev/shm and /tmp in common (Podman's blog, "Podman in HPC
-#: environments", 2019); --ipc=host would need /dev/mqueue, which not every node has.
+#: Words that start a container of an engine. The engine starts its processes, not the command. The ranks of a node must
+#: share the host's network and process numbers, /dev/shm and /tmp (Podman's blog, "Podman in HPC environments", 2019).
+#: --ipc=host would need /dev/mqueue, which not every node has.
 _ENGINE = (
     "run --rm --interactive --network={network} --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
     "{binds}",
@@ -247,11 +255,11 @@ _PODMAN = Runtime(
     gpus="--device=nvidia.com/gpu=all",
     variable=("--env",),
     environment=("--env-host",),
-    # Of Podman 4.3, the host's variables replace the image's, PATH among them.
+    # In Podman 4.3, the host's variables replace the image's, PATH among them.
     variables=("image", "inspect", "--format={{range .Config.Env}}{{println .}}{{end}}"),
     variable_file="--env-file={file}",
     label="--label={label}",
-    # Otherwise PMIx servers refuse the ranks, which have another number of user than their launcher.
+    # Otherwise PMIx servers refuse the ranks, as their user number differs from their launcher's.
     same_user="--userns=keep-id",
     rootless=("info", "--format={{.Host.Security.Rootless}}"),
     user_of_root="--user={user}:{group}",
@@ -295,7 +303,7 @@ _APPTAINER = Runtime(
     noise=(r"^(?:INFO|WARNING|VERBOSE|DEBUG) *(?:: |\[U=)",),
 )
 
-#: All of them, in the order of preference where a site says nothing.
+#: All runtimes, in order of preference if a site names none.
 RUNTIMES = (
     _APPTAINER,
     _APPTAINER._replace(
@@ -305,7 +313,7 @@ RUNTIMES = (
         answer=r"^singularity\S* version ",
         build_directory="SINGULARITY_TMPDIR",
         settings="SINGULARITY_",
-        # It prints what Apptainer does.
+        # Its messages are Apptainer's.
         follow_ups=(),
         causes=(),
         noise=(),
@@ -324,8 +332,8 @@ RUNTIMES = (
             lists_digests=True,
         ),
     ),
-    # As NERSC makes it: the one that ReFrame writes commands for became Sarus. It keeps the working directory, and
-    # binds directories only.
+    # NERSC's; the Shifter for which ReFrame writes commands became Sarus. It keeps the working directory, and binds
+    # directories only.
     Runtime(
         name="Shifter",
         command="shifter",
@@ -337,15 +345,15 @@ RUNTIMES = (
             look=("shifterimg", "lookup"),
             pull=("shifterimg", "pull"),
             name="docker:{name}",
-            # For a name every rank would ask the gateway; and a tag may lead to another image by then.
+            # With a name, every rank would ask the gateway, and a tag may have moved by then.
             run="id:{identifier}",
             # Its gateways before 22.02, and those without skopeo, know tags only.
             takes_tags=True,
         ),
     ),
     _PODMAN,
-    # It prints its number only, and hands on the environment, /dev, /proc, /sys and /tmp. What a bind needs in the
-    # image must be there, unless the image may be written (ch-run(1), "--bind").
+    # It prints only its number, and hands on the environment, /dev, /proc, /sys and /tmp. Targets of binds must exist
+    # in the image, unless the image is writable (ch-run(1), "--bind").
     Runtime(
         name="Charliecloud",
         command="ch-run",
@@ -365,8 +373,8 @@ RUNTIMES = (
         starts_containers=True,
         form=TREE,
     ),
-    # Options of Slurm's srun; Enroot makes the containers (Pyxis, args.c), hands on the environment, and makes what a
-    # bind needs in the image.
+    # Options of Slurm's srun. Enroot makes the containers (Pyxis, args.c), hands on the environment, and makes targets
+    # of binds in the image.
     Runtime(
         name="Pyxis",
         command="srun",
@@ -383,8 +391,8 @@ RUNTIMES = (
         required_option="--container-image",
         form=SQUASHFS,
     ),
-    # Options of the docker run reference. Without root, its network is that of a process between it and the host
-    # (Docker's manual, "Rootless mode": "Networking").
+    # Options of the docker run reference. Without root, its host network is that of an intermediate process (Docker's
+    # manual, "Rootless mode": "Networking").
     Runtime(
         name="Docker",
         command="docker",
@@ -417,12 +425,12 @@ RUNTIMES = (
     ),
 )
 
-#: A runtime that no row is for, in the job: nothing is known of it.
+#: A runtime without a row, in the job: nothing is known about it.
 UNKNOWN = Runtime("", "", "", (), "")
 
 
 def by_name(name: str) -> Runtime:
-    """Return the runtime that ReFrame and the site file call so.
+    """Return the runtime with this name in ReFrame and the site file.
 
     :raises KeyError: there is none.
     """
@@ -430,19 +438,19 @@ def by_name(name: str) -> Runtime:
 
 
 def by_command(command: str) -> Runtime:
-    """Return the runtime with this command, a name or a path; :data:`UNKNOWN` where no row has it."""
+    """Return the runtime with this command, a name or a path; :data:`UNKNOWN` if no row has it."""
     return next((runtime for runtime in RUNTIMES if runtime.command == Path(command).name), UNKNOWN)
 
 
 def on_path() -> Iterator[Runtime]:
-    """Yield the runtimes whose command is on the PATH, in their order; that there is a launcher says nothing of one."""
+    """Yield the runtimes with a command on the PATH, in order; those that are a launcher's option are left out."""
     return (runtime for runtime in RUNTIMES if not runtime.alone and shutil.which(runtime.command))
 
 
 def with_way(word: str) -> Tuple[str, str]:
-    """Return the command in a word, and the way in which it is to run images; that is empty where none is named.
+    """Return the command in a word, and its way to run images; the way is empty if the word has none.
 
-    Only what follows the command of a runtime that has ways is one: names of files and modules may contain the sign.
+    Only runtimes with ways can have a suffix: names of files and modules may contain the sign.
 
     >>> with_way("/usr/bin/apptainer+unpacked"), with_way("gcc+cuda"), with_way("podman")
     (('/usr/bin/apptainer', 'unpacked'), ('gcc+cuda', ''), ('podman', ''))
@@ -452,9 +460,9 @@ def with_way(word: str) -> Tuple[str, str]:
 
 
 def chosen(word: str) -> Runtime:
-    """Return the runtime that a word names by its command, in the way that it names; :data:`UNKNOWN` for none.
+    """Return the runtime of a word with a command, in the named way; :data:`UNKNOWN` for none.
 
-    :raises ValueError: the runtime has no such way; the message says which it has.
+    :raises ValueError: the runtime has no such way; the message lists its ways.
     """
     command, way = with_way(word)
     runtime = by_command(command)
@@ -466,7 +474,7 @@ def chosen(word: str) -> Runtime:
 
 
 def recognized(command: str, answer: str) -> Runtime:
-    """Return the runtime by what it says of its version; by its command where it says nothing that a row knows.
+    """Return the runtime that printed this version; by its command if no row knows the text.
 
     >>> recognized("/opt/bin/run-image", "INFO: of the centre\\nsingularity-ce version 4.1.0-focal").name
     'Singularity'

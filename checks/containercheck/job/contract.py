@@ -1,39 +1,39 @@
-"""Names of files, exit statuses, variables and sides that ReFrame's process, the build step and the job agree upon.
+"""Hold the names that ReFrame's process, the build step and the job share: files, statuses, variables, sides.
 
 Standard library only, Python 3.6 or newer.
 """
 
-#: Names of the side that is the measure, and of the side that is judged.
+#: Names of the side that is compared with, and of the judged side.
 BASELINE, SUBJECT = "baseline", "subject"
 
-#: File in the stage directory with the exit status of the build; missing where the build was ended before.
+#: File in the stage directory with the exit status of the build; missing if the build was ended early.
 BUILD_STATUS = "build.status"
-#: Exit status of a build, or of the script that makes the input, where the software does not exist for machines like
-#: the partition's; the check is then skipped.
+#: Exit status of a build, or of the script that makes the input, if the software does not exist for the partition's
+#: machines. The check is then skipped.
 UNSUPPORTED = 3
-#: File in the stage directory with the reason why the check cannot run on this node, where the job finds one.
+#: File in the stage directory with the reason, if the job finds that the check cannot run on this node.
 UNSUPPORTED_WHY = "unsupported.txt"
-#: File in the stage directory of a job whose containers, or the input, could not be prepared.
+#: File in the stage directory of a job if its containers, or the input, could not be prepared.
 UNPREPARED = "unprepared"
-#: Variable that makes the programs of the build step use what is in a cache, and build nothing.
+#: Variable that makes the programs of the build step use only their caches, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
-#: Variable with the users and groups whose files in caches are used, besides the user's own and root's: names or
-#: numbers, separated by commas; a group has an ``@`` before it.
+#: Users and groups with trusted files in caches, besides the user and root: names or numbers, separated by commas; a
+#: group has an ``@`` before it.
 CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
-#: Record of an image, written by the build step beside the link to the image: its path, SHA-256 and size in bytes.
-#: JSON. For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
-#: converted image also the ``source`` that it was made from.
+#: Record of an image, which the build step writes next to the link to the image: path, SHA-256 and size in bytes. JSON.
+#: For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
+#: converted image also its original, ``source``.
 IMAGE_RECORD = "image.json"
-#: In that record, the bytes of the image's files; missing where they were not counted when it was made.
+#: In that record, the bytes of the image's files; missing if they were not counted when it was made.
 CONTENT_BYTES = "content_bytes"
 
 #: File in the stage directory with a container runtime's identifier of an image that it stores itself.
 IMAGE_ID = "image.id"
 
-#: Link to an installed Spack environment, the view in it, and the record that the build step writes beside the link:
+#: Link to an installed Spack environment, the view in it, and the record that the build step writes next to the link:
 #: its ``specs``, and the SHA-256 of its ``lock``. JSON.
 SPACK, SPACK_VIEW, SPACK_RECORD = "spack", ".spack-env/view", "spack.json"
-#: Link to an installation of EasyBuild, and the record that the build step writes beside the link: its ``module``, and
+#: Link to an installation of EasyBuild, and the record that the build step writes next to the link: its ``module``, and
 #: name and SHA-256 of its ``easyconfig``. JSON. In the installation: its modules, and a link to its dependencies.
 EASYBUILD, EASYBUILD_RECORD = "easybuild", "easybuild.json"
 EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
@@ -42,13 +42,13 @@ EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 FACTS = "facts.json"
 #: File in the stage directory with the job's record of all runs, JSON; and directory with the output of the runs.
 RECORD, RUNS = "rounds.json", "rounds"
-#: Directory with a working directory for each side, where both run at the same time (job/runner.py).
+#: Directory with a working directory for each side, if both run at the same time (job/runner.py).
 DUET = "duet"
-#: Directories with what was sampled on each node during the runs, and with the trial starts of the ranks.
+#: Directories with the samples of each node during the runs, and with the trial starts of the ranks.
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
-#: And the script that ran.
+#: The script of the run.
 SCRIPT = "run.sh"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
@@ -56,29 +56,29 @@ JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
 RUNS_FOLLOW = f"# The sides run in rounds, each run by a script of its own, {RUNS}/ROUND-SIDE/{SCRIPT}:"
 #: Directory in the stage directory with an unpacked image.
 UNPACKED = "image.unpacked"
-#: Variable in the environment of all processes that a job starts, and label of its containers: by these, processes
-#: that a daemon starts are known to be the job's.
+#: Variable in the environment of all processes that a job starts, and label of its containers. It identifies processes
+#: of the job that a daemon starts.
 RUN = "CONTAINERCHECK_RUN"
 #: File with the key for the fingerprints of variables; the job removes it.
 KEY = "variables.key"
-#: Most bytes that a run may print, and write into the files that are kept, together; a run that exceeds it is ended.
-#: The longest output of the checks has about 200 KiB.
+#: Most bytes that a run may print and write into its kept files, together; a run that exceeds it is ended. The longest
+#: output of the checks has about 200 KiB.
 MOST_PRINTED = 256 << 20
-#: Message about a run that printed more.
+#: Message about a run that exceeded it.
 PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB"
-#: Script that prints what a process sees, in a container too.
+#: Script that prints the environment of a process, in a container too.
 OBSERVE = "observe.sh"
 #: Script that makes the input.
 PREPARE = "prepare.sh"
-#: File in the stage directory with the commands of all sides, with slots for what only the node knows
+#: File in the stage directory with the commands of all sides, with slots for words that only the node knows
 #: (job/launch.py). JSON.
 COMMANDS = "commands.json"
 #: Names of these commands: a run of the side, and the same by the image's own launcher; the ranks alone, in both ways;
-#: whether the image has the program that starts them; and what prints what the side sees.
+#: a check that the image has the program that starts them; and the command that prints the side's observation.
 RUN_SIDE, RUN_INSIDE, START_RANKS, START_INSIDE = "run", "run-inside", "ranks", "ranks-inside"
 LOOK_UP, OBSERVE_SIDE = "look-up", "observe"
-#: And of the commands of its preparation: the image is unpacked, its mount points are made, a program is looked for,
-#: the loader is asked about the host's MPI, and one process in the container, without a launcher, prints what it sees.
+#: Names of the commands of its preparation: unpack the image, make its mount points, look for a program, ask the loader
+#: about the host's MPI. The last prints the environment of one process in the container, without a launcher.
 UNPACK, MOUNT_POINTS, REQUIRE, PREFLIGHT, SURROUNDINGS = (
     "unpack",
     "mount-points",
@@ -87,7 +87,8 @@ UNPACK, MOUNT_POINTS, REQUIRE, PREFLIGHT, SURROUNDINGS = (
     "surroundings",
 )
 
-#: Script that binds a rank of a program that runs beside others, and file with the node's cores in their order, for it.
+#: Script that binds a rank of one of several simultaneous programs, and file with the node's cores in their order, for
+#: it.
 BIND, CORES = "bind.sh", "cores.txt"
 #: Directory in the stage directory with DLB's library for MPI programs and the OpenMP runtime that it works with.
 DLB = "dlb"
@@ -95,31 +96,31 @@ DLB = "dlb"
 #: Library that measures the time in MPI, the file that it writes, and the variable with the path of that file.
 MPI_TIMES_LIBRARY, MPI_TIMES, MPI_TIMES_PATH = "mpitimes.so", "mpi-times.txt", "CONTAINERCHECK_MPI_TIMES"
 
-#: End of the name of a program that has its MPI in itself.
+#: End of the name of a program with a statically linked MPI.
 STATIC = "-static"
 
-#: Directories of the first round of each side, in the directory of a run: what the report draws is read from there.
+#: Directories of the first round of each side, in the directory of a run; the report draws from them.
 FIRST_ROUND = f"{RUNS}/01-*"
 
-#: What a metric can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
-#: files, and the start of programs.
+#: Kinds of work that a metric can measure: arithmetic of the cores, memory, messages between ranks of a node and over
+#: the network, files, and the start of programs.
 MEASURED = ("computing", "memory", "messages", "network", "files", "start")
 
-#: Beginnings of the paths of the devices of fabrics: InfiniBand, Omni-Path, Slingshot.
+#: Beginnings of the paths of fabrics' devices: InfiniBand, Omni-Path, Slingshot.
 FABRICS = ("/dev/infiniband/", "/dev/hfi1", "/dev/cxi")
 
-#: Directory in a container where ReFrame mounts the stage directory.
+#: Directory in a container on which ReFrame mounts the stage directory.
 WORKDIR = "/rfm_workdir"
 #: Link to the host's MPI library: in the stage directory for the host, in a side's ``mpi_links`` for the container.
 MPI_PRELOAD = "libmpi-of-host.so"
-#: Beginning of the line that says, instead of the loader's answer, that a program is a script; its path follows.
+#: Beginning of the line, instead of the loader's answer, about a program that is a script; its path follows.
 IS_SCRIPT = "script:"
 #: Directory of links for a bare program that was built with another MPI library of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
 
 
 def mpi_times_file(program):
-    """Return the name of the file with the time in MPI of one of several programs that run beside each other."""
+    """Return the name of the file with the time in MPI of one of several simultaneous programs."""
     return MPI_TIMES.replace(".", f"-{program}.")
 
 
@@ -129,7 +130,7 @@ def variables_file(side):
 
 
 def launch_file(side):
-    """Return the name of the file with what a side's commands need on this node (job/launch.py). JSON."""
+    """Return the name of the file with the words for a side's commands on this node (job/launch.py). JSON."""
     return f"{side}.launch.json"
 
 
@@ -152,42 +153,42 @@ def image_name_file(link):
 
 
 def surroundings_file(side):
-    """Return the name of the file with what a process in a side's container saw without a launcher. JSON."""
+    """Return the name of the file with the environment of a process in a side's container, without a launcher. JSON."""
     return f"{side}.surroundings"
 
 
 def observing_directory(side):
-    """Return the name of the directory in which the ranks of a side wait for each other while they are observed."""
+    """Return the name of the directory in which the observed ranks of a side wait for each other."""
     return f"{side}.observing"
 
 
 def observed_file(side):
-    """Return the name of the file with what a side saw before the rounds. JSON."""
+    """Return the name of the file with a side's observation before the rounds. JSON."""
     return f"{side}.observed.json"
 
 
 def environment_file(side):
-    """Return the name of the script with a side's variables whose values are secret; only its owner can read it."""
+    """Return the name of the script with a side's secret variables; only its owner can read it."""
     return f"{side}.environ.sh"
 
 
 def started_file(side):
-    """Return the name of the file that says how a side's ranks are started. JSON."""
+    """Return the name of the file with the way in which a side's ranks are started. JSON."""
     return f"{side}.started.json"
 
 
 def lost_file(side):
-    """Return the name of the file with the reason why a side cannot run; the others are run without it."""
+    """Return the name of the file with the reason why a side cannot run; the others run without it."""
     return f"{side}.lost"
 
 
 def mpi_plan_file(side):
-    """Return the name of the file that lists what a side's container gets of the host's MPI. JSON."""
+    """Return the name of the file that lists the parts of the host's MPI in a side's container. JSON."""
     return f"{side}.host-mpi.json"
 
 
 def mpi_links(side):
-    """Return the name of the directory of links that stands first in the LD_LIBRARY_PATH of a side's container."""
+    """Return the name of the directory of links that comes first in the LD_LIBRARY_PATH of a side's container."""
     return f"{side}.host-mpi"
 
 
@@ -207,6 +208,6 @@ def preflight_file(side):
 
 
 def names(disturbers):
-    """Return the names of the disturbers of rounds, each once; of each round the text is ``name (pid): share; ...``."""
+    """Return the names of the disturbers of rounds, each once; the text of a round is ``name (pid): share; ...``."""
     shares = [share for disturber in disturbers for share in disturber.split("; ")]
     return ", ".join(dict.fromkeys(share.rpartition(": ")[0] or share for share in shares))

@@ -1,20 +1,20 @@
-"""Find out who else uses the job's nodes while a run is measured (Linux; standard library only, Python 3.6 or newer).
+"""Find other users of the job's nodes while a run is measured (Linux; standard library only, Python 3.6 or newer).
 
-A run is disturbed when processes that do not belong to it took more than 3 % of the node's capacity, or a hypervisor
-more than 5 % (steal). The rule was fixed beforehand and looks at no metric. Kernel threads and the processes of the
-run, a runtime's helpers and daemons among them, do not count, nor does anything that the container itself may cause,
-such as context switches or pressure: to replace rounds because of that would hide what it costs. That such a rule
-leaves the verdict's error rates as they are, ci/benchmarks/detection.py simulates.
+A run is disturbed if foreign processes took more than 3 % of the node's capacity, or a hypervisor more than 5 %
+(steal). The rule was fixed beforehand and looks at no metric. Kernel threads and the processes of the run, with a
+runtime's helpers and daemons, do not count. Neither do effects that the container itself may cause, such as context
+switches or pressure: replacing rounds because of these would hide the container's cost. ci/benchmarks/detection.py
+simulates that the rule does not change the verdict's error rates.
 
-Results are published, and what others run is private: results name only the owner of a process, and only the job's own
-log has the names of processes.
+Results are published, and processes of other users are private. Results name only the owner of a process; only the
+job's own log has the names of processes.
 
     python3 checks/containercheck/job watch
 
-writes a line a second into ``watch/<node>.lines`` until the job ends: the time, who took how much of the node since the
-last line, and what the job's ranks use there: libraries, interfaces, shared memory. Slurm starts it on every node of a
-job but the first, at the same time as the job's own steps: the runner watches the first. Under other schedulers no
-other node is watched.
+writes a line a second into ``watch/<node>.lines`` until the job ends. A line has the time, the share of the node that
+each user took since the last line, and the resources of the job's ranks there: libraries, interfaces, shared memory.
+Slurm starts it on every node of a job except the first, at the same time as the job's own steps: the runner watches the
+first. Other schedulers have no watch on other nodes.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ from containercheck.job import contract, processes, run_observation, texts
 
 #: Shares of the capacity (cores times seconds) that others may take.
 FOREIGN, STEAL = 0.03, 0.05
-#: Ticks below which a share is not reliable: the kernel charges a whole tick to the process that runs when it ends.
+#: Ticks below which a share is unreliable: the kernel charges a whole tick to the process that runs when the tick ends.
 FEWEST = 3
-#: Share of the capacity below which a process is not named.
+#: Share of the capacity from which a process is named.
 WORTH_NAMING = 0.01
 HYPERVISOR = "the hypervisor"
 #: Owners of processes, in results.
 ANOTHER_USER, SYSTEM = "another user", "root or the system"
-#: Lowest number of a person; lower ones are the system's (login.defs, UID_MIN).
+#: Lowest user number of a person; lower ones are the system's (login.defs, UID_MIN).
 FIRST_PERSON = 1000
 #: Flag of a kernel thread in /proc/<pid>/stat.
 _PF_KTHREAD = 0x00200000
@@ -47,9 +47,9 @@ _TICKS = float(os.sysconf("SC_CLK_TCK"))
 
 
 class Usage(NamedTuple):
-    """Processor time of a process, in ticks: its own, and that of children that it has waited for.
+    """Hold the processor time of a process, in ticks: its own, and that of children that it has waited for.
 
-    ``user`` is its owner: empty for our own user, :data:`ANOTHER_USER` or :data:`SYSTEM`.
+    ``user`` is its owner: empty for the user of this job, :data:`ANOTHER_USER` or :data:`SYSTEM`.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Usage(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The processor time that processes, and a hypervisor (steal), had taken at a moment, and the run's processes."""
+    """Hold the processor time of processes, and of a hypervisor (steal), at a moment, and the run's processes."""
 
     when: float
     usage: Dict[int, Usage]
@@ -69,7 +69,7 @@ class Look(NamedTuple):
 
 
 def look() -> Look:
-    """Return the processor time, in ticks, of all processes but the run's and kernel threads, and the steal."""
+    """Return the processor time, in ticks, of all processes except the run's and kernel threads, and the steal."""
     of_run = frozenset(processes.processes_of_run())
     own = {os.getpid(), *processes.HELPERS, *of_run}
     usage: Dict[int, Usage] = {}
@@ -101,7 +101,7 @@ def _steal() -> int:
 
 
 def ancestors() -> Set[int]:
-    """Return this process's ancestors: the children that they waited for belong to the job."""
+    """Return this process's ancestors; children that they waited for belong to the job."""
     pids: Set[int] = set()
     pid = os.getppid()
     while pid > 0 and pid not in pids:
@@ -121,9 +121,9 @@ def capacity(before: Look, after: Look) -> float:
 def taken_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]:
     """Return the ticks that others and the hypervisor took between two looks.
 
-    Processes of our own user are named one by one, those of others are summed up by owner.
+    Processes of the user of this job are named one by one; those of others are summed by owner.
 
-    :param ours: processes whose children belong to the job, as those of Slurm's daemons do: see :func:`ancestors`.
+    :param ours: processes with children that belong to the job, such as Slurm's daemons: see :func:`ancestors`.
     """
     taken = {HYPERVISOR: float(after.steal - before.steal)}
     for pid, ticks in _ticks_between(before, after, ours).items():
@@ -145,8 +145,8 @@ def _ticks_between(before: Look, after: Look, ours: Set[int]) -> Dict[int, float
         if then is None or then.began != now.began:
             then = Usage(now.name, now.began, 0, 0)
         children = now.children - then.children
-        # More than there was time for is the whole life of a child that was waited for only now. Process 1 waits for
-        # all orphans, those of our job too.
+        # More than the elapsed time is the whole life of a child that was waited for only now. Process 1 waits for all
+        # orphans, also those of this job.
         if pid in ours or pid == 1 or now.name.startswith("slurm") or children > most:
             children = 0
         if now.own - then.own + children > 0:
@@ -155,7 +155,7 @@ def _ticks_between(before: Look, after: Look, ours: Set[int]) -> Dict[int, float
 
 
 def verdict(taken: Dict[str, float], most: float, where: str = "") -> Optional[str]:
-    """Return who disturbed a run, with their shares of the capacity; None if it was not disturbed.
+    """Return the processes that disturbed a run, with their shares of the capacity; None if it was not disturbed.
 
     :param taken: ticks by name, see :func:`taken_between`.
     :param most: the capacity, in ticks.
@@ -177,7 +177,7 @@ def verdict(taken: Dict[str, float], most: float, where: str = "") -> Optional[s
 
 
 def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
-    """Return who disturbed this node between two looks of the runner; None if it was not disturbed.
+    """Return the processes that disturbed this node between two looks; None if it was not disturbed.
 
     :param log: whether to print the names of processes.
     """
@@ -193,7 +193,7 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
 def settle(quiet: float, patience: float) -> None:
     """Wait until this node is undisturbed for ``quiet`` seconds, but no longer than ``patience`` seconds.
 
-    After a job, ReFrame reads its output for a second or two, in which the next job would begin.
+    After a job, ReFrame reads its output for a second or two; the next job would begin meanwhile.
     """
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -208,7 +208,7 @@ INTERVAL = 1.0
 
 
 def watch_other_nodes() -> None:
-    """Start the watch on all other nodes of a Slurm job. A node where it does not start is not watched."""
+    """Start the watch on all other nodes of a Slurm job. A node on which it does not start is not watched."""
     words = processes.launcher(first=1)
     if not words:
         return
@@ -224,7 +224,7 @@ def watch_other_nodes() -> None:
 
 
 class Line(NamedTuple):
-    """A second of a node: its end in seconds since 1970, capacity and what others took in ticks, what ranks use."""
+    """Hold one second of a node: its end (seconds since 1970), capacity and foreign ticks, resources of ranks."""
 
     when: float
     capacity: float
@@ -233,14 +233,14 @@ class Line(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What happened during a run: who disturbed its nodes, and what its ranks used on all nodes but the first."""
+    """Hold the disturbers of a run's nodes, and the resources of its ranks on all nodes except the first."""
 
     disturbers: List[str]
     used: Dict[str, Set[str]]
 
 
 class Lines:
-    """The lines that the watch on a node writes, one a second; each is read once.
+    """Read the lines that the watch on a node writes, one a second; each is read once.
 
     :param path: the file, which grows.
     """
@@ -251,9 +251,9 @@ class Lines:
         self._waiting: List[Line] = []
 
     def between(self, first: float, last: float) -> List[Line]:
-        """Return the lines between two moments; forget all up to the last one.
+        """Return the lines between two moments; forget all lines up to the last one.
 
-        Lines that cannot be read are left out: a truncated or damaged file of another node must not end a job.
+        Unreadable lines are left out: a damaged file of another node must not end a job.
         """
         self._waiting += self._new()
         lines = [line for line in self._waiting if first <= line.when <= last]
@@ -290,9 +290,9 @@ def _parsed(line: bytes) -> Optional[Line]:
 
 
 def on_other_nodes(began: float, ended: float) -> Seen:
-    """Return what happened on the other nodes between two moments; disturbers with the node's name.
+    """Return the disturbers, with the node's name, and the used resources of the other nodes between two moments.
 
-    :param began, ended: in seconds since 1970: the nodes' clocks are assumed to agree to a second.
+    :param began, ended: in seconds since 1970; the nodes' clocks are assumed to agree to a second.
     """
     causes = []
     used: Dict[str, Set[str]] = {}
@@ -311,7 +311,7 @@ def on_other_nodes(began: float, ended: float) -> Seen:
 
 
 class Watch:
-    """Looks at the job's nodes before and after a run."""
+    """Look at the job's nodes before and after a run."""
 
     def start(self) -> None:
         """Look before the run."""
@@ -322,7 +322,7 @@ class Watch:
         self._after = look()
 
     def seen(self) -> Seen:
-        """Return what happened on all nodes."""
+        """Return the disturbers and used resources of all nodes."""
         here, others = between(self._before, self._after, log=True), on_other_nodes(self._began, time.time())
         return Seen([*filter(None, [here]), *others.disturbers], others.used)
 

@@ -5,7 +5,7 @@ for word; do
     case $word in --env-file=*) file=${word#*=}; break ;; esac
 done
 names=$(OF_IMAGE=$file awk 'BEGIN {
-    # What this script, the shell and awk set.
+    # Variables that this script, the shell and awk set.
     skipped["OF_IMAGE"] = skipped["PWD"] = skipped["OLDPWD"] = skipped["_"] = 1
     skipped["AWKPATH"] = skipped["AWKLIBPATH"] = 1
     file = ENVIRON["OF_IMAGE"]

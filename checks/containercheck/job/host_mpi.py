@@ -4,16 +4,16 @@
     python3 checks/containercheck/job hostmpi verify subject
     python3 checks/containercheck/job hostmpi lend mpich
 
-``plan`` writes subject.host-mpi/ and subject.host-mpi.json, and the runtime's options; ``verify`` checks the output
-of the image's loader with these, subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program
-that was built with another one.
+``plan`` writes subject.host-mpi/ and subject.host-mpi.json, and the runtime's options; ``verify`` checks the output of
+the image's loader with these options, subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare
+program that was built with another one.
 
-This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1). Bound are: the directories of the
-host's MPI libraries and of all that they depend on, under ``/host``; its plugins and its configuration at the same
-paths as on the host, because these are compiled in. ``subject.host-mpi/`` holds a link for each library, and comes
-first in the container's LD_LIBRARY_PATH; each side has its own. libc and the compilers' run-time libraries are the
-image's: two versions of these in one process do not work. If the image lacks one of the latter, the host's is taken.
-Directories are bound in the job, because the libraries of the node count.
+This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1). The directories of the host's MPI
+libraries and of all their dependencies are bound under ``/host``. Its plugins and its configuration are bound at the
+same paths as on the host, because these paths are compiled in. ``subject.host-mpi/`` holds a link for each library, and
+comes first in the container's LD_LIBRARY_PATH; each side has its own. libc and the compilers' run-time libraries are
+the image's: two versions in one process do not work. If the image lacks a run-time library, the host's is used.
+Directories are bound in the job, because only the node's libraries count.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from containercheck.job import architectures, contract, launch, mpi, processes
 
-#: Where the host's library directories appear in the container.
+#: Directory of the host's libraries in the container.
 HOST = "/host"
 
 #: Run-time libraries of the compilers: the image's, if it has them.
@@ -47,17 +47,17 @@ _CRAY = ("/opt/cray", "/var/opt/cray", "/etc/opt/cray", "/var/spool/slurmd")
 
 
 class HostMpiError(Exception):
-    """The host's MPI cannot be used; the message says why and what to do, in one or two lines."""
+    """Report that the host's MPI cannot be used; the message has the reason and a remedy, in one or two lines."""
 
 
 class AbsentError(HostMpiError):
-    """The host has no MPI of the family that a program needs: a reason to skip."""
+    """Report that the host has no MPI of the family that a program needs: a reason to skip."""
 
 
 def needed_libraries(paths: List[str]) -> Dict[str, str]:
     """Return the libraries that the loader would load for these programs or libraries: file by SONAME."""
     files: Dict[str, str] = {}
-    # ldd of many files at once is far quicker than one by one.
+    # One ldd of many files is far quicker than one ldd each.
     output = processes.output_of(["ldd", *paths], stderr=subprocess.DEVNULL)
     for match in re.finditer(r"^\s+(\S+) => (/\S+) \(0x", output, re.MULTILINE):
         files.setdefault(match[1], match[2])
@@ -67,7 +67,7 @@ def needed_libraries(paths: List[str]) -> Dict[str, str]:
 def named(libmpi: str, extra: str) -> str:
     """Return the path of a library that the site names in an extra.
 
-    :raises HostMpiError: it is not there.
+    :raises HostMpiError: the library does not exist.
     """
     if not Path(libmpi).exists():
         raise HostMpiError(f"no {libmpi} on {os.uname().nodename}: the site's extras, {extra}, name it")
@@ -77,10 +77,10 @@ def named(libmpi: str, extra: str) -> str:
 def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     """Return SONAME and path of the MPI library that the bare program loads.
 
-    :param family: if the program is not there, or loads none, the loader is asked for a library of this family.
+    :param family: if the program is missing, or loads no MPI library, the loader is asked for a library of this family.
         (Since Open MPI 6, ompi_info loads libopen_mpi alone.)
     :raises AbsentError: the loader finds none.
-    :raises HostMpiError: without a family, the program is not there, is a script, or loads none.
+    :raises HostMpiError: without a family, the program is missing, is a script, or loads no MPI library.
     """
     program = shutil.which(executable)
     needed = needed_libraries([program]) if program else {}
@@ -92,7 +92,7 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
         return mpi.soname_of(path), path
     if program is not None and not _is_binary(program):
         raise HostMpiError(
-            f"{program} is a script, which does not tell its MPI: name the host's in the site's extras, host_mpi"
+            f"{program} is a script, which does not show its MPI: name the host's in the site's extras, host_mpi"
         )
     if program is None:
         raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
@@ -142,7 +142,7 @@ def _plugin_directories(libraries: Dict[str, str]) -> Set[Path]:
 
 
 def configuration_of(library: Path) -> List[str]:
-    """Return configuration and help texts of this MPI, in the system's places and in its own prefix."""
+    """Return configuration and help texts of this MPI, from the system's directories and its own prefix."""
     prefix = library.parent.parent
     own = [str(prefix / "etc"), str(prefix / "share" / "openmpi"), str(prefix / "share" / "pmix")]
     cray = _CRAY if mpi.is_crays(library.name) else ()
@@ -153,7 +153,7 @@ def configuration_of(library: Path) -> List[str]:
 def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
     """Return the libraries of the host's MPI (file by SONAME), without libc, and the directories of its plugins."""
     library = Path(libmpi).resolve()
-    # The bindings for other languages are added, whether or not this program uses them.
+    # The bindings for other languages are added even if this program does not use them.
     own, member = {}, mpi.member_of(Path(libmpi).name)
     for directory in (Path(libmpi).parent, library.parent):
         # MPICH's programs for the standard's ABI ask for libpmpi_abi too.
@@ -176,7 +176,7 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
 
     :param libmpi: the library, if the loader does not find it.
     :raises AbsentError: the host has none.
-    :raises HostMpiError: ``libmpi`` is not there, or has another ABI.
+    :raises HostMpiError: ``libmpi`` does not exist, or has another ABI.
     """
     title, soname, names, _ = mpi.FAMILIES[family]
     path = named(libmpi, f"host_{family}") if libmpi else found_by_loader(family, f"host_{family}")
@@ -201,8 +201,8 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     :param bind: option of the runtime for a bind, with ``{source}`` and ``{target}``.
     :param side: the side that the container belongs to.
     :param libmpi: the host's MPI library, if the bare program does not load it.
-    :param family: of the host's MPI, in case the program is not there.
-    :raises HostMpiError: it is not there; see also :func:`find_mpi`.
+    :param family: of the host's MPI, used if the program is missing.
+    :raises HostMpiError: the library does not exist; see also :func:`find_mpi`.
     """
     soname, path = (mpi.soname_of(libmpi), named(libmpi, "host_mpi")) if libmpi else find_mpi(executable, family)
     needed, plugins = closure(path)
@@ -212,7 +212,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     targets = {name: f"{HOST}{file}" for name, file in real.items()}
     spares = {name: target for name, target in targets.items() if _RUN_TIME.match(name)}
     libraries = {name: file for name, file in needed.items() if name not in spares}
-    # By all the SONAMEs of its family.
+    # Links by all the SONAMEs of its family.
     links = {other: targets[name] for name in libraries for other in mpi.other_names(name)}
     links.update({name: targets[name] for name in libraries})
     links[contract.MPI_PRELOAD] = targets[soname]
@@ -223,7 +223,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     if preload.is_symlink():
         preload.unlink()
     preload.symlink_to(real[soname])
-    # The bind of a directory includes all below it.
+    # The bind of a directory includes its subdirectories.
     outermost = [directory for directory in sources if not any(other in directory.parents for other in sources)]
     binds = {str(directory): f"{HOST}{directory}" for directory in outermost}
     binds.update({str(directory): str(directory) for directory in plugins})
@@ -239,7 +239,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
 
 
 def _is_host_library(path: str, library: str, trees: Sequence[str]) -> bool:
-    """Tell whether a path in the container is a library of the host's, in a directory that is bound in.
+    """Return whether a path in the container is a library of the host, in a bound directory.
 
     :param trees: each ``source:target``.
     """
@@ -251,15 +251,15 @@ def _is_host_library(path: str, library: str, trees: Sequence[str]) -> bool:
 
 
 def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str] = ()) -> str:
-    """Check the container's loader's output about the program, with the host's MPI in place; return a remark.
+    """Check the output of the container's loader about the program, with the host's MPI in place; return a remark.
 
-    Run-time libraries that the image lacks are linked to the host's. The remark is empty except for a script, of which
-    only this is certain: the image can load the host's MPI. Which one its program loads is seen while it runs.
+    Run-time libraries that the image lacks are linked to the host's. The remark is empty except for a script: the image
+    can load the host's MPI, but only the run shows which MPI its program loads.
 
     :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``commands._MPI_LOOKUP``.
     :param known: the plan.
     :param side: the side that the container belongs to.
-    :param trees: directories of the host that the site has bound in with the program, each ``source:target``.
+    :param trees: directories of the host that the site has bound with the program, each ``source:target``.
     :raises HostMpiError: the host's libc is newer than the image's, a library is missing, or the ABI is another.
     """
     match = re.search(r"version `(GLIBC_[\d.]+)' not found \(required by (\S+)\)", preflight)
@@ -305,15 +305,15 @@ def main() -> None:
     commands.required = True
     planning = commands.add_parser("plan", help="find the host's MPI, and how to bind it")
     planning.add_argument("--bind", required=True, help="with {source} and {target}")
-    planning.add_argument("--side", required=True, help="whose container it is for")
-    planning.add_argument("--libmpi", help="the host's MPI library; by default what the program loads")
-    planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, where the program is not there")
+    planning.add_argument("--side", required=True, help="side of the container")
+    planning.add_argument("--libmpi", help="the host's MPI library; by default the one that the program loads")
+    planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, if the program is missing")
     planning.add_argument("executable")
     verifying = commands.add_parser("verify", help="check the output of the container's loader")
     verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
-    verifying.add_argument("side", help="whose container it is")
+    verifying.add_argument("side", help="side of the container")
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
-    lending.add_argument("--libmpi", help="the host's MPI library; by default what the loader finds")
+    lending.add_argument("--libmpi", help="the host's MPI library; by default the one that the loader finds")
     lending.add_argument("family", choices=mpi.FAMILIES)
     arguments = parser.parse_args()
     try:

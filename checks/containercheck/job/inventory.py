@@ -2,8 +2,8 @@
 
     python3 checks/containercheck/job inventory
 
-It runs on the machine itself, changes nothing there, and takes a few seconds at most. Standard library only, Python 3.6
-or newer.
+It runs on the machine itself, changes nothing, and takes a few seconds at most. Standard library only, Python 3.6 or
+newer.
 """
 
 import json
@@ -21,16 +21,16 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 from containercheck.job import architectures, container_runtimes, mpi, runtime_start
 from containercheck.job.container_runtimes import Runtime
 
-#: Longest wait for a program that is asked what it is; seconds. A module system or srun may ask a server.
+#: Longest wait for a program that prints its version, in seconds. A module system or srun may ask a server.
 PATIENCE = 20.0
-#: Programs that mount an image file without privileges: squashfuse's own, and the name that Apptainer's packages use.
+#: Programs that mount an image file without privileges: squashfuse's own, and the name in Apptainer's packages.
 MOUNTERS = ("squashfuse_ll", "squashfuse")
-#: Programs that compile what the bare side runs.
+#: Programs that compile the bare side's programs.
 TOOLS = ("gcc", "g++", "make")
 
 
 def output_of(words: Sequence[str]) -> Tuple[Optional[int], str]:
-    """Return the exit status of a program and what it prints, both streams; None and "" where it does not run."""
+    """Return the exit status and the output of a program, both streams; None and "" if it does not run."""
     try:
         process = subprocess.run(
             list(words),
@@ -45,13 +45,13 @@ def output_of(words: Sequence[str]) -> Tuple[Optional[int], str]:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that has a digit in it: the one with the version; else its first line."""
+    """Return the first line of a text with a digit in it, usually the version; else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if re.search(r"\d", line)), lines[0] if lines else "")
 
 
 def read(path: Path) -> str:
-    """Return the content of a small file, without blanks around it; empty where it cannot be read."""
+    """Return the content of a small file, without blanks around it; empty if it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -59,9 +59,10 @@ def read(path: Path) -> str:
 
 
 def inventory(root: Path = Path("/")) -> Dict[str, Any]:
-    """Return the facts of this machine, by topic; each topic is there, empty where the machine has nothing of it.
+    """Return the facts of this machine, by topic; each topic exists, and is empty if the machine has nothing of it.
 
-    ``locked_memory`` is a limit of processes in bytes, None for none; ``shared_memory`` the size of /dev/shm in bytes.
+    ``locked_memory`` is a limit of processes in bytes, None for none; ``shared_memory`` is the size of /dev/shm in
+    bytes.
 
     :param root: root of the file systems that are read.
     """
@@ -88,7 +89,7 @@ def inventory(root: Path = Path("/")) -> Dict[str, Any]:
 
 
 def brief() -> Dict[str, Any]:
-    """Return the facts for a heading: only the first of the runtimes, as each of them has to be started."""
+    """Return the facts for a heading, with only the first of the runtimes, as each of them has to be started."""
     first = [runtime.command for runtime in container_runtimes.RUNTIMES if shutil.which(runtime.command)][:1]
     return {"host": host(), "processor": processor(), "runtimes": runtimes(first), "mpi": mpi_libraries()}
 
@@ -97,7 +98,7 @@ def host(root: Path = Path("/")) -> Dict[str, Any]:
     """Return name, system, kernel, C library and Python of this machine, and whether this user is root."""
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(root / "etc/os-release"), re.MULTILINE))
     try:
-        # musl, for one, does not know the name.
+        # musl, for example, does not know the name.
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):
         libc = ""
@@ -128,7 +129,7 @@ def processor(root: Path = Path("/")) -> Dict[str, Any]:
 
 
 def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
-    """Return the container runtimes of this machine: name, path, version, and how they mount an image file.
+    """Return the container runtimes of this machine: name, path, version, and their way to mount an image file.
 
     :param commands: commands to look for; by default those of all runtimes of the library.
     """
@@ -138,7 +139,7 @@ def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
         if not path:
             continue
         row = container_runtimes.by_command(command)
-        # The launcher's plugin, which may not be there, starts the containers.
+        # The launcher's plugin starts the containers; it may be missing.
         if row.required_option and row.required_option not in output_of([path, "--help"])[1]:
             continue
         status, output = output_of([path, *row.version])
@@ -156,7 +157,7 @@ def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
 
 
 def mounting(runtime: Runtime, path: str) -> str:
-    """Return how a runtime mounts image files: ``setuid``, the name of a program of FUSE, or ``unpacks``.
+    """Return the way in which a runtime mounts image files: ``setuid``, the name of a program of FUSE, or ``unpacks``.
 
     Empty for a runtime that runs no image files, or does not print the directory of its parts.
     """
@@ -182,7 +183,7 @@ def mounting(runtime: Runtime, path: str) -> str:
 
 
 def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
-    """Return whether a program may have a user namespace of its own, and the setting that forbids it."""
+    """Return whether a program may have its own user namespace, and the setting that forbids it."""
     status, output = output_of(["unshare", "--user", "--map-root-user", "true"])
     kernel = root / "proc/sys"
     why = ""
@@ -193,13 +194,13 @@ def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
     elif read(kernel / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         why = "kernel.apparmor_restrict_unprivileged_userns is 1"
     if status is None:
-        # No unshare: the settings have to do.
+        # Without unshare, only the settings can be checked.
         return {"allowed": not why, "problem": why}
     return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(output)}
 
 
 def mpi_libraries() -> List[Dict[str, str]]:
-    """Return the MPI libraries that the loader finds: family, title, library, and the version by its program."""
+    """Return the MPI libraries that the loader finds: family, title, library, and its program's version."""
     names = set()
     _, listed = output_of(["ldconfig", "-p"] if shutil.which("ldconfig") else ["/sbin/ldconfig", "-p"])
     names.update(re.findall(r"^\s*(libmpi\S*)", listed, re.MULTILINE))
@@ -222,7 +223,7 @@ def mpi_libraries() -> List[Dict[str, str]]:
 
 
 def pmi_plugins() -> List[str]:
-    """Return the PMI plugins of srun, by which it starts ranks; empty without srun."""
+    """Return the PMI plugins with which srun can start ranks; empty without srun."""
     if not shutil.which("srun"):
         return []
     _, output = output_of(["srun", "--mpi=list"])
@@ -232,7 +233,7 @@ def pmi_plugins() -> List[str]:
 
 
 def gpus(root: Path = Path("/")) -> List[str]:
-    """Return the GPUs, as their vendor's tool names them; by their devices where the tool is not there."""
+    """Return the names of the GPUs from their vendor's tool; without the tool, the names of their devices."""
     if shutil.which("nvidia-smi"):
         status, output = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
         if status == 0 and output:
@@ -245,14 +246,14 @@ def gpus(root: Path = Path("/")) -> List[str]:
 
 
 def fabric(root: Path = Path("/")) -> List[str]:
-    """Return the adapters of fast networks, with the state of the first port by their kernel driver."""
+    """Return the adapters of fast networks, with the state of the first port from their kernel driver."""
     adapters = []
     for device in sorted((root / "sys/class/infiniband").glob("*")):
         port = device / "ports/1"
         state, rate = read(port / "state").rpartition(": ")[2].lower(), read(port / "rate")
         words = " ".join(filter(None, [read(port / "link_layer"), rate, state]))
         adapters.append(f"{device.name}: {words}" if words else device.name)
-    # HPE Slingshot, Cornelis Omni-Path Express and Intel's have classes of their own.
+    # HPE Slingshot, Cornelis Omni-Path Express and Intel's adapters have their own classes.
     for name in ("cxi", "hfi1"):
         adapters += [device.name for device in sorted((root / "sys/class" / name).glob("*"))]
     return adapters

@@ -2,10 +2,10 @@
 
     python3 checks/containercheck/job enter subject preflight
 
-runs one of the commands of ``commands.json``. These are lines of shell with slots such as ``{{options}}`` for what only
-the node knows: the options that its container runtime needs, the host's MPI, the words that start ranks there. The
-programs that find these out write them into ``subject.launch.json``. What is run is a script without any slot, which
-lies beside its output; so the same commands also start a side with one change (:meth:`Launch.with_remedy`).
+runs one of the commands of ``commands.json``. These are lines of shell with slots such as ``{{options}}`` for words
+that only the node knows: the options of its container runtime, the host's MPI, the words that start ranks. The programs
+that find these words write them into ``subject.launch.json``. The executed script has no slots, and is kept next to its
+output. The same commands also start a side with one change (:meth:`Launch.with_remedy`).
 """
 
 import argparse
@@ -19,9 +19,9 @@ from typing import Any, Dict, List, Sequence, Tuple
 from containercheck.job import contract, variables
 from containercheck.job.explain import causes
 
-#: Slots: words before the container runtime; its options on this node; those of the host's MPI; those of a remedy;
-#: words before the program in the container; what the runtime is to run; the directory to which the image is unpacked;
-#: the name of the side.
+#: Slots: words before the container runtime; its options on this node; options of the host's MPI; options of a remedy;
+#: words before the program in the container; the image to run; the directory of the unpacked image; the name of the
+#: side.
 START, OPTIONS, MPI_OPTIONS, CHANGES, PREFIX, IMAGE, TREE, SIDE = (
     "{{start}}",
     "{{options}}",
@@ -36,7 +36,7 @@ _SLOT = re.compile(r"\{\{(start|options|mpi-options|changes|prefix|image|tree|si
 #: The option of srun that chooses a PMI plugin.
 PLUGIN_OPTION = re.compile(r"--mpi[= ](\S+)")
 #: Options of the shell's ``ulimit`` by the name of the limit in /proc, and the bytes of its unit: POSIX shells and
-#: bash(1); that of processes is another one in some shells (dash(1): -p).
+#: bash(1). Some shells have another option for processes (dash(1): -p).
 ULIMITS = {
     "Max locked memory": (("l",), 1024),
     "Max stack size": (("s",), 1024),
@@ -49,9 +49,9 @@ ULIMITS = {
     "Max core file size": (("c",), 512),
 }
 
-#: Repeats a single run of a side outside the job. It has the environment of the job's script, and each side's script as
-#: the job ran it. Image and input stay where the job had them: ReFrame removes the stage directory after a pass, unless
-#: it has the option ``--keep-stage-files``.
+#: Repeats a single run of a side outside the job. It has the environment of the job's script, and each side's script of
+#: the job. It needs the job's image and input: ReFrame removes the stage directory after a pass, unless it has the
+#: option ``--keep-stage-files``.
 _REPRODUCER = """{head}
 # Repeats one run of a side, as the job in {stage} had it on {node}; on a cluster, in an allocation like its own:
 #   bash {name} SIDE     SIDE is {sides}
@@ -75,18 +75,19 @@ def content_of(file: str) -> str:
 
 
 class Launch:
-    """The commands of a side, with the words for their slots.
+    """Hold the commands of a side, with the words for their slots.
 
     :param name: of the side.
     :ivar commands: by name (job/contract.py), with slots.
     :ivar words: by slot, as lists; ``image`` is text of the shell.
-    :ivar container: what the runtime runs (``image``), how it binds (``bind``), its words for GPUs (``gpus``), whether
-        the image may be unpacked (``unpacks``), and where (``tree``); empty for a side without a container.
+    :ivar container: empty for a side without a container. The entries: the image to run (``image``); the option for a
+        bind (``bind``); the options for GPUs (``gpus``); whether the image may be unpacked (``unpacks``); the directory
+        for that (``tree``).
     :raises OSError: the stage directory has no commands.
     """
 
     def __init__(self, name: str) -> None:
-        """Read the commands, and what is known of the node so far."""
+        """Read the commands, and the known words of the node."""
         self.name = name
         self.words = _read(Path(contract.launch_file(name)))
         stored = _read(Path(contract.COMMANDS))[self.words.get("of", name)]
@@ -106,7 +107,7 @@ class Launch:
 
     @property
     def image(self) -> str:
-        """What the runtime is to run, as text of the shell; its name may be known only on the node."""
+        """The image to run, as text of the shell; only the node may know its name."""
         return _SLOT.sub(self._fill, self.words.get("image") or self.container["image"])
 
     def _fill(self, match: Any) -> str:
@@ -124,7 +125,7 @@ class Launch:
         return text + blank if text else ""
 
     def fits(self, remedy: causes.Change) -> bool:
-        """Tell whether the side's own commands can carry a remedy out (job/explain/causes.py)."""
+        """Return whether the side's own commands can carry a remedy out (job/explain/causes.py)."""
         if remedy.kind == causes.UNPACK:
             return bool(self.container["unpacks"]) and "image" not in self.words
         if remedy.kind == causes.GPUS:
@@ -132,7 +133,7 @@ class Launch:
         return True
 
     def with_remedy(self, name: str, remedy: causes.Change) -> "Launch":
-        """Write down a side with one change to the container, and return it.
+        """Save a side with one change to the container, and return it.
 
         :param name: of the new side.
         """
@@ -176,7 +177,7 @@ class Launch:
 
 
 def note(side: str, words: Dict[str, Any]) -> None:
-    """Write down words for slots of a side's commands, beside those that are known."""
+    """Save words for slots of a side's commands, in addition to the known ones."""
     path = Path(contract.launch_file(side))
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps({**_read(path), **words}))
@@ -195,7 +196,7 @@ def with_plugin(command: str, plugin: str) -> str:
 
 
 def limited(name: str, value: str) -> List[str]:
-    """Return the words that set a soft limit for the program after them; they end with an error above the hard one.
+    """Return words that set a soft limit for the program after them; they fail above the hard limit.
 
     :param name: of the limit, in the words of /proc.
     """
@@ -223,7 +224,7 @@ def reproducer_text(sides: Sequence[Tuple[str, str]], stage: Path, processors: s
     """Return the script that repeats a run of a side; the parameters are those of :func:`write_reproducer`."""
     confined = [f"taskset -cp {processors} $$ >/dev/null"] if processors else []
     runs = ["\n".join([f"{name})", *confined, Launch(name).run, ";;"]) for name, _ in sides]
-    # The job's script up to the rounds, without what it removes in the end.
+    # The job's script up to the rounds, without its clean-up.
     lines = Path(contract.JOB).read_text().partition(contract.RUNS_FOLLOW)[0].splitlines()
     return _REPRODUCER.format(
         head="\n".join(line for line in lines if not line.startswith("trap ")),
@@ -240,7 +241,7 @@ def _read(path: Path) -> Dict[str, Any]:
 
 
 def main() -> None:
-    """Become one of the commands of a side."""
+    """Replace this process by one of the commands of a side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("side")
     parser.add_argument("command")

@@ -1,8 +1,8 @@
-"""Locks between the processes that measure, build, or write into one directory.
+"""Lock the machine or a directory between processes that measure, build, or write.
 
-A lock is the kernel's, on a file that is opened for writing: NFS grants an exclusive lock on nothing else. On a file
-system without locks, a line says so, and nothing is locked. Every user who may make files beside a lock may take it,
-and may hold it for ever: so every wait has an end, and its message names the holder.
+A lock is the kernel's, on a file that is opened for writing: NFS grants exclusive locks on no other file. If a file
+system has no locks, a line reports it, and nothing is locked. Every user with permission to make files next to a lock
+may take it, and hold it for ever. So every wait has an end, and its message names the holder.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -18,39 +18,39 @@ import uuid
 from pathlib import Path
 from typing import ContextManager, Iterator, Optional
 
-#: Variable that names another directory for the machine's locks: that of tests in parallel, which measure nothing.
+#: Variable with another directory for the machine's locks, for parallel tests that measure nothing.
 OTHER_DIRECTORY = "CONTAINERCHECK_LOCKS"
-#: Directory of the machine's locks: the same for all users, therefore not below TMPDIR, and for jobs with a private
-#: /tmp, as on the virtual cluster and with many a Slurm.
+#: Directory of the machine's locks. It is the same for all users, so it is not below TMPDIR. It is the same for jobs
+#: with a private /tmp, as on the virtual cluster and with many Slurm installations.
 _DIRECTORY = os.environ.get(OTHER_DIRECTORY) or next(
     (path for path in ("/var/tmp", "/tmp") if os.access(path, os.W_OK)), "/tmp"
 )
 #: Lock of the machine: a measurement holds it alone, builds share it.
 MACHINE_LOCK = Path(_DIRECTORY, "containercheck.lock")
-#: Lock that is held while waiting for the machine's.
+#: Lock that a process holds while it waits for the machine's lock.
 TURN_LOCK = Path(_DIRECTORY, "containercheck.turn.lock")
 #: Longest wait for a lock, in seconds: a compiler takes hours to build.
 PATIENCE = 6 * 3600.0
 #: Seconds between two attempts to take a lock.
 LOOK = 0.25
-#: Seconds after which a wait is announced again: whoever watches the session sees the reason.
+#: Seconds after which a wait is announced again, with the reason.
 AGAIN = 25.0
-#: Errors of the kernel where a file system has no locks.
+#: Errors of the kernel for a file system without locks.
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
 
 
 class LockError(OSError):
-    """A lock cannot be taken; the message says who has it, or what is in its place, and what to do."""
+    """Report that a lock cannot be taken; the message names the holder or the obstacle, and a remedy."""
 
 
 class HeldError(LockError):
-    """Another process held a lock for longer than the wait for it.
+    """Report that another process held a lock longer than the wait for it.
 
     :ivar holder: name of that process.
     """
 
     def __init__(self, path: Path, holder: str, waited: float) -> None:
-        """Say what to do."""
+        """Make the message, with a remedy."""
         super().__init__(
             f"waited {waited:.0f} s for the lock {path}, held by {holder}: have that ended, or try again later"
         )
@@ -59,9 +59,9 @@ class HeldError(LockError):
 
 @contextlib.contextmanager
 def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = None) -> Iterator[bool]:
-    """Hold a lock on ``path``, which is made where it does not exist; give whether it had to wait.
+    """Hold a lock on ``path``, which is made if missing; yield whether it had to wait.
 
-    :param shared: several holders of a shared lock exclude one exclusive holder, and not each other.
+    :param shared: several holders of a shared lock exclude an exclusive holder, but not each other.
     :param waiting: message to print, with the holder's name, and again as long as the wait lasts; empty for none.
     :param patience: seconds to wait, :data:`PATIENCE` by default.
     :raises HeldError: the lock was held for longer than that.
@@ -82,7 +82,7 @@ def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = 
             if now >= began + patience:
                 raise HeldError(path, holder, patience)
             time.sleep(LOOK)
-        # Cleaners of old files leave it.
+        # Cleaners of old files keep a recent file.
         with contextlib.suppress(OSError):
             os.utime(descriptor)
         if waiting and has_waited:
@@ -93,7 +93,7 @@ def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = 
 
 
 def _try(descriptor: int, operation: int, path: Path) -> bool:
-    """Lock an open file unless another process has it locked, and tell whether it is locked, or cannot be, now."""
+    """Lock an open file unless another process holds it; return whether it is now locked, or cannot be locked."""
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -107,10 +107,10 @@ def _try(descriptor: int, operation: int, path: Path) -> bool:
 
 @contextlib.contextmanager
 def _machine(shared: bool, waiting: str) -> Iterator[None]:
-    """Hold the machine's lock, which those who wait for it get in turn.
+    """Hold the machine's lock; processes that wait for it get it in turn.
 
-    Without turns, builds, which share the lock, would hand it on to each other, and the first measurement would wait
-    for the last image.
+    Without turns, builds, which share the lock, would pass it to each other, and the first measurement would wait for
+    the last image.
     """
     with contextlib.ExitStack() as held:
         with flocked(TURN_LOCK, shared=False, waiting=waiting) as has_waited:
@@ -137,14 +137,14 @@ def building() -> ContextManager[None]:
 
 
 def open_lock_file(path: Path) -> int:
-    """Open ``path`` for locking, whoever owns it.
+    """Open ``path`` for locking, also if another user owns it.
 
-    :raises LockError: the file is no regular one, or this user may not open it.
+    :raises LockError: the file is not a regular one, or this user may not open it.
     :raises OSError: the file cannot be made.
     """
     # Without O_NONBLOCK, a FIFO of that name would make open() wait without end.
     flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    # All users who may make files beside a lock may open it, whatever the umask of its maker.
+    # With permission to make files next to a lock, any user may open it, for any umask of its maker.
     mode = path.parent.stat().st_mode
     others = (0o060 if mode & stat.S_IWGRP else 0) | (0o006 if mode & stat.S_IWOTH else 0)
     umask = os.umask(0)
@@ -165,7 +165,7 @@ def open_lock_file(path: Path) -> int:
 
 
 def _defect(path: Path) -> str:
-    """Return why the file with the name of a lock cannot be one, and what to do."""
+    """Return the reason why the file at a lock's path cannot be a lock, and a remedy."""
     try:
         status = os.lstat(str(path))
     except OSError:
@@ -177,7 +177,7 @@ def _defect(path: Path) -> str:
 
 
 def holder_of(descriptor: int) -> str:
-    """Return the name of the process that holds the lock on an open file, as the kernel knows it."""
+    """Return the name of the process that holds the lock on an open file, from the kernel's list."""
     inode = str(os.fstat(descriptor).st_ino)
     with contextlib.suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
@@ -211,10 +211,10 @@ def start_of(process: int) -> Optional[str]:
 
 
 def namespace() -> str:
-    """Return the PID namespace in which the numbers of processes that this process sees are valid."""
+    """Return the PID namespace of the process numbers that this process sees."""
     with contextlib.suppress(OSError):
         # Otherwise /proc shows the processes of another namespace.
         if os.readlink("/proc/self") == str(os.getpid()):
             return os.readlink("/proc/self/ns/pid")
-    # Equal to no other: processes cannot be looked up.
+    # A unique name: processes cannot be looked up.
     return uuid.uuid4().hex

@@ -1,12 +1,12 @@
-"""Families of MPI libraries: those of one ABI, which can replace each other, and the file names that each has.
+"""Describe families of MPI libraries: members of one ABI, which can replace each other, and their file names.
 
 Standard library only, Python 3.6 or newer.
 
-MPICH's ABI (https://www.mpich.org/abi): MPICH, Intel MPI, MVAPICH, ParaStation and Cray's, which has a library for
-each compiler (``libmpi_gnu_91.so.12``, on XC ``libmpich_gnu_82.so.3``). Open MPI's: Open MPI from 3 on, HPC-X, and
-IBM's Spectrum MPI 10 (``libmpi_ibm.so.3``). The ABI of the standard itself, MPI 5 (chapter 20): ``libmpi_abi.so.0``,
-which MPICH has since 5.0 and Open MPI since 6.0, beside the one of its family; MPICH 4.3 called its trial
-``libmpi_abi.so.12``.
+- MPICH's ABI (https://www.mpich.org/abi): MPICH, Intel MPI, MVAPICH, ParaStation and Cray's, which has a library for
+  each compiler (``libmpi_gnu_91.so.12``, on XC ``libmpich_gnu_82.so.3``).
+- Open MPI's ABI: Open MPI from 3 on, HPC-X, and IBM's Spectrum MPI 10 (``libmpi_ibm.so.3``).
+- The ABI of the standard itself, MPI 5 (chapter 20): ``libmpi_abi.so.0``. MPICH has it since 5.0 and Open MPI since
+  6.0, in addition to the one of its family. MPICH 4.3 called its trial ``libmpi_abi.so.12``.
 """
 
 import re
@@ -15,11 +15,10 @@ from typing import Any, List, NamedTuple, Optional
 
 
 class Family(NamedTuple):
-    """A family: MPI libraries of one ABI.
+    """Describe a family: MPI libraries of one ABI.
 
-    ``title`` is its name for people, ``soname`` the library that programs built with its first member ask for,
-    ``names`` matches the file names that its members give the library, and ``program`` is one that comes with it and
-    loads it.
+    ``title`` is its readable name, ``soname`` the library that programs built with its first member ask for. ``names``
+    matches the library's file names in all members, and ``program`` is a program of the family that loads it.
     """
 
     title: str
@@ -40,7 +39,7 @@ FAMILIES = {
     ),
     "openmpi": Family("Open MPI", "libmpi.so.40", re.compile(r"^lib(mpi\.so\.40|mpi_ibm\.so\.3)(\.|$)"), "ompi_info"),
 }
-#: All ABIs: those of the families, and the standard's, which no launcher belongs to and no image is built with.
+#: All ABIs: those of the families, and the standard's, to which no launcher and no image belongs.
 ABIS = {
     **FAMILIES,
     "standard": Family("the standard's ABI", "libmpi_abi.so.0", re.compile(r"^libmpi_abi\.so\.0(\.|$)"), ""),
@@ -56,7 +55,7 @@ def soname_of(path: str) -> str:
 
 
 def family_of(soname: str) -> Optional[str]:
-    """Return the family of a library, a key of ABIS; None for a library of no family, or of no MPI."""
+    """Return the family of a library, a key of ABIS; None if it has no family, or is not an MPI library."""
     return next((name for name, family in ABIS.items() if family.names.match(soname)), None)
 
 
@@ -67,7 +66,7 @@ def title_of(soname: str) -> str:
 
 
 def member_of(name: str) -> str:
-    """Return the part of a library's name by which one member of a family tells its own from those of other members.
+    """Return the part of a library's name that identifies one member of a family.
 
     >>> [member_of(name) for name in ("libmpi_gnu_91.so.12", "libmpifort_gnu_91.so.12", "libmpi_ibm_mpifh.so.3")]
     ['_gnu_91', '_gnu_91', '_ibm']
@@ -81,7 +80,7 @@ def member_of(name: str) -> str:
 
 
 def is_crays(name: str) -> bool:
-    """Tell whether a library belongs to Cray's MPI.
+    """Return whether a library belongs to Cray's MPI.
 
     >>> [is_crays(name) for name in ("libmpi_gnu_91.so.12", "libmpi_ibm.so.3", "libmpi.so.12")]
     [True, False, False]
@@ -90,7 +89,7 @@ def is_crays(name: str) -> bool:
 
 
 def other_names(soname: str) -> List[str]:
-    """Return the other names of a library, for which programs built with another member of its family ask.
+    """Return the other names of a library, which programs built with another member of its family ask for.
 
     >>> other_names("libmpi_gnu_91.so.12")
     ['libmpi.so.12', 'libmpich.so.12']

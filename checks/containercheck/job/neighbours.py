@@ -1,12 +1,12 @@
-"""Run programs beside each other on a node (Linux; standard library only, Python 3.6 or newer; run in the job).
+"""Run several programs at the same time on a node (Linux; standard library only, Python 3.6 or newer; run in the job).
 
     python3 checks/containercheck/job neighbours cores 48
     python3 checks/containercheck/job neighbours dlb
     python3 checks/containercheck/job neighbours report program1=3x2 program2=6x3
 
-The first writes the node's cores and the script that binds each rank to its own; the second copies DLB's library into
-the stage directory, which containers see too; the last prints what programs printed that ran beside each other, each
-line after the program's name, and what their running together took (D12.5 section 3.2).
+The first writes the node's cores and the script that binds each rank to its own cores. The second copies DLB's library
+into the stage directory, which containers see too. The last prints the output of simultaneous programs, each line after
+the program's name, and their times together (D12.5 section 3.2).
 """
 
 import argparse
@@ -20,13 +20,13 @@ from typing import Dict, Iterable, List, NamedTuple, Optional
 
 from containercheck.job import contract, processes, texts, this_node
 
-#: Binds a rank, and what it starts, to its cores: those of its program begin with the number FIRST, and each rank has
-#: THREADS of them. The launcher tells the rank's number: Open MPI, MPICH and Intel MPI, Slurm.
+#: Binds a rank and its children to its cores. The cores of its program begin with the number FIRST, and each rank has
+#: THREADS of them. The rank's number comes from the launcher's variables: Open MPI, MPICH and Intel MPI, Slurm.
 BIND = """\
 first=$1 threads=$2
 shift 2
 rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_RANK:-${SLURM_LOCALID:-}}}}
-[ -n "$rank" ] || { echo 'error: the launcher does not tell ranks their number on the node' >&2; exit 1; }
+[ -n "$rank" ] || { echo 'error: the launcher does not give ranks their number on the node' >&2; exit 1; }
 from=$((first + threads * rank + 1))
 exec taskset -c "$(sed -n "$from,$((from + threads - 1))p" cores.txt | paste -s -d, -)" "$@"
 """
@@ -34,20 +34,20 @@ exec taskset -c "$(sed -n "$from,$((from + threads - 1))p" cores.txt | paste -s 
 LIBRARY, RUNTIMES, HOME = "libdlb_mpi.so", ("libomp.so.5", "libomp.so", "libiomp5.so"), "DLB_HOME"
 #: Places of LLVM's and Intel's OpenMP runtime that the loader may not know.
 PLACES = ("/usr/lib/llvm-*/lib", "/opt/intel/oneapi/compiler/latest/lib")
-#: Line of the loader about a library that it could not load: the program then ran without.
+#: Line of the loader about a library that it could not load: the program then ran without the library.
 NOT_LOADED = re.compile(r"^ERROR: ld\.so: object .*", re.MULTILINE)
-#: Line in which a program prints the processor time that its threads spent on useful work.
+#: Line of a program with the processor time of its threads for useful work.
 USEFUL = re.compile(r"^useful (\S+) s$", re.MULTILINE)
-#: Lines with the part of it that was spent on each core.
+#: Lines with the part of this time on each core.
 CORE = re.compile(r"^core (\d+) (\S+) s$", re.MULTILINE)
 
 
 class NeighboursError(Exception):
-    """The programs cannot run beside each other here; the message says why."""
+    """Report that the programs cannot run at the same time here; the message has the reason."""
 
 
 class Ended(NamedTuple):
-    """A program that has ended: its name, ranks and threads, times in seconds since 1970, exit status, and output."""
+    """Hold a program that has ended: name, ranks and threads, times in s since 1970, exit status, and output."""
 
     name: str
     ranks: int
@@ -61,9 +61,9 @@ class Ended(NamedTuple):
 def write_cores(wanted: int, usable: Optional[List[List[int]]] = None) -> None:
     """Write the first processor of each core, a line each, and the script that binds ranks to them.
 
-    :param wanted: cores that the programs need together.
+    :param wanted: cores that all programs need together.
     :param usable: processors of each core; None to ask Linux.
-    :raises NeighboursError: there are too few.
+    :raises NeighboursError: there are too few cores.
     """
     cores = this_node.cores(os.sched_getaffinity(0)) if usable is None else usable
     if len(cores) < wanted:
@@ -75,8 +75,8 @@ def write_cores(wanted: int, usable: Optional[List[List[int]]] = None) -> None:
 def copy_dlb(home: str) -> None:
     """Copy DLB's library and the OpenMP runtime into the stage directory.
 
-    :param home: directory that DLB is installed in.
-    :raises NeighboursError: one of them is not there.
+    :param home: directory of the DLB installation.
+    :raises NeighboursError: one of them is missing.
     """
     found = [path for name in ("lib", "lib64") for path in Path(home, name).glob(LIBRARY)]
     if not home or not found:
@@ -112,7 +112,7 @@ def read(spec: str) -> Ended:
     """Return a program that has ended.
 
     :param spec: its name, ranks and threads, as in ``program1=3x2``.
-    :raises NeighboursError: it has not.
+    :raises NeighboursError: the program has not ended.
     """
     name, _, mix = spec.partition("=")
     ranks, threads = map(int, mix.split("x"))
@@ -125,7 +125,7 @@ def read(spec: str) -> Ended:
 
 
 def report(programs: Iterable[Ended]) -> int:
-    """Print the programs' outputs and times, and return the exit status: that of the first that failed, else 0."""
+    """Print the programs' outputs and times; return the exit status of the first that failed, else 0."""
     programs = list(programs)
     status = 0
     for program in programs:
@@ -151,13 +151,13 @@ def report(programs: Iterable[Ended]) -> int:
     for program in programs:
         for core, seconds in CORE.findall(program.output):
             busy[core] = busy.get(core, 0.0) + float(seconds)
-    # A bound of the time that does not depend on who else is on the machine.
+    # A bound of the time that does not depend on other users of the machine.
     print(f"busiest {max(busy.values()):.4f} s" if busy else "busiest unknown")
     return 0
 
 
 def main() -> None:
-    """Do what the first argument names, or print one error."""
+    """Run the command of the first argument, or print one error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("cores").add_argument("wanted", type=int)

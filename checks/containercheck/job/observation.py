@@ -1,17 +1,20 @@
-"""Record what a side sees, from inside and once before the rounds (standard library only, Python 3.6 or newer).
+"""Record the environment of a side from inside, once before the rounds (standard library only, Python 3.6 or newer).
 
     python3 checks/containercheck/job observe --ranks 4 subject
     python3 checks/containercheck/job observe --alone subject
 
-The first runs the side's command for that (launch.py): its launcher, its container, and in it ``observe.sh``, a script
-for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
-they allow, network interfaces, devices, instructions, settings of the kernel and the C library; on each other node, one
-writes down what may differ there. ``subject.observed.json`` has what may be published: values of variables that are
-known to hold settings, of others a fingerprint (job/variables.py). Whole environments never reach the disk. An
-observation that fails is left out, and the rounds begin all the same.
+The first runs the side's command for this (launch.py): its launcher, its container, and in it ``observe.sh``, a script
+for any POSIX shell. One rank prints:
 
-The second starts one process in the side's container without a launcher, which would give each rank variables of its
-own. It writes ``subject.surroundings``, by which two containers are compared (verdict/findings.py), or fails.
+- variables, limits, mounts, free space in /dev/shm, capabilities, cgroups and their limits;
+- network interfaces, devices, instructions, settings of the kernel and the C library.
+
+On each other node, one rank writes down the facts that may differ there. ``subject.observed.json`` has only publishable
+facts: values of variables that are known to hold settings, and fingerprints of other values (job/variables.py). Whole
+environments never reach the disk. A failed observation is left out, and the rounds begin anyway.
+
+The second starts one process in the side's container without a launcher, which would give each rank its own variables.
+It writes ``subject.surroundings``, which serves to compare two containers (verdict/findings.py), or fails.
 """
 
 import argparse
@@ -29,34 +32,34 @@ from containercheck.job import contract, launch, processes, texts, variables
 from containercheck.job.container_runtimes import METADATA, RUNTIMES
 from containercheck.job.run_observation import NO_LIMIT
 
-#: Seconds that an observation may take; and most bytes that are read of it.
+#: Seconds that an observation may take; and most bytes of it that are read.
 PATIENCE, MOST = 60.0, 4 << 20
-#: Begins the title of a section, in a line of its own.
+#: Beginning of a section's title, which is a line by itself.
 TITLE = "@@containercheck "
-#: Instructions by which libraries choose their kernels: levels 2 to 4 of the x86-64 psABI and what came after; those of
-#: Arm as Linux names them (its manual, ARM64 ELF hwcaps).
+#: Instructions by which libraries choose their kernels: levels 2 to 4 of the x86-64 psABI and later ones; for Arm by
+#: Linux's names (its manual, ARM64 ELF hwcaps).
 INSTRUCTIONS = (
     *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512_vnni", "avx512_bf16", "amx_tile"),
     *("asimd", "asimddp", "sve", "sve2", "bf16"),
 )
 #: The script, for any POSIX shell.
 SCRIPT = Path(__file__).with_name("observe.sh").read_text(encoding="utf-8").replace("METADATA", METADATA)
-#: Beginnings of the names of variables by which a runtime sets others in the container (APPTAINERENV_).
+#: Beginnings of the names of variables with which a runtime sets others in the container (APPTAINERENV_).
 _SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
 
 
 def sections(text: str) -> Dict[str, str]:
-    """Return what a rank printed, by the titles of its sections; nothing before the first title counts."""
+    """Return the output of a rank, by the titles of its sections; text before the first title is ignored."""
     parts = re.split(rf"^{TITLE}(\w+)\n", text, flags=re.MULTILINE)
     return {title: body[:-1] if body.endswith("\n") else body for title, body in zip(parts[1::2], parts[2::2])}
 
 
 def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") -> Dict[str, Any]:
-    """Return what a rank saw, without secrets; empty if it printed no whole observation.
+    """Return the observation of a rank, without secrets; empty if it is not complete.
 
-    :param text: what it printed.
+    :param text: output of the rank.
     :param key: for fingerprints of variables.
-    :param job: variables of the job outside of the container: by some of them a runtime sets others.
+    :param job: variables of the job outside of the container; with some of them a runtime sets others.
     :param lasting: key for fingerprints that are the same in every job; empty for none.
     """
     parts = sections(text)
@@ -84,7 +87,7 @@ def _words(parts: Mapping[str, str], section: str) -> List[List[str]]:
 
 
 def _node(parts: Mapping[str, str], key: bytes) -> Dict[str, Any]:
-    """Return what may be another on each node."""
+    """Return the facts that may differ between nodes."""
     return {
         "settings": {
             f"{row[0]} {row[1]}": variables.redacted(f"OMPI_MCA_{row[1]}", " ".join(row[2:]), key)
@@ -111,9 +114,9 @@ def _node(parts: Mapping[str, str], key: bytes) -> Dict[str, Any]:
 
 
 def of_other_nodes(gathering: Path, first: Mapping[str, Any], key: bytes) -> Dict[str, Dict[str, Any]]:
-    """Return what differs from the first observation on each other node of the job, by the node's name.
+    """Return the facts on each other node of the job that differ from the first observation, by the node's name.
 
-    :param gathering: the directory into which a rank of each wrote.
+    :param gathering: the directory into which a rank of each node wrote.
     :param key: for fingerprints of settings.
     """
     nodes = {}
@@ -147,9 +150,9 @@ def _limits(text: str, column: int) -> Dict[str, str]:
 
 
 def _cgroup_limits(rows: List[List[str]]) -> Dict[str, float]:
-    """Return what the cgroups of a process limit: ``processors``, bytes of ``memory``, ``processes``.
+    """Return the limits of a process's cgroups: ``processors``, bytes of ``memory``, ``processes``.
 
-    :param rows: file, its first line and the place of the cgroup, of it and of all above; the lowest limit counts.
+    :param rows: file, its first line and the cgroup's place, for the cgroup and all above it; the lowest limit counts.
     """
     found: Dict[str, List[float]] = {}
     periods = {row[-1]: float(row[1]) for row in rows if row[0] == "cpu.cfs_period_us" and row[1].isdigit()}
@@ -173,7 +176,7 @@ def _status(text: str) -> List[Tuple[str, str]]:
 
 
 def _priority(text: str) -> List[int]:
-    """Return the nice value and the number of the kernel's policy from /proc/<pid>/stat; empty if it has none."""
+    """Return the nice value and the number of the kernel's policy from /proc/<pid>/stat; empty if missing."""
     fields = text.rpartition(")")[2].split()
     return [int(fields[16]), int(fields[38])] if len(fields) > 38 else []
 
@@ -196,12 +199,12 @@ def _libc(text: str) -> str:
 
 
 def observe(side: str, ranks: int, patience: float = PATIENCE, command: str = contract.OBSERVE_SIDE) -> Dict[str, Any]:
-    """Start the side once, and return what one of its ranks saw, and ``nodes``: what differs on each other node.
+    """Start the side once; return the observation of one rank, and ``nodes``: the differences on each other node.
 
     :param ranks: number of ranks that its launcher starts.
     :param patience: seconds that it may take.
-    :param command: of the side that is started.
-    :raises OSError: a file cannot be written, or the script not be started.
+    :param command: the command of the side to start.
+    :raises OSError: a file cannot be written, or the script cannot be started.
     """
     Path(contract.OBSERVE).write_text(SCRIPT)
     gathering = Path(contract.observing_directory(side))
@@ -209,7 +212,7 @@ def observe(side: str, ranks: int, patience: float = PATIENCE, command: str = co
     gathering.mkdir()
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
     words = ["bash", "-c", launch.Launch(side).script(command)]
-    # An observation that fails is left out; a container that does not start prints why.
+    # A failed observation is left out; a container that does not start prints the reason.
     stderr = subprocess.DEVNULL if command == contract.OBSERVE_SIDE else None
     text = os.fsdecode(processes.raw_output_of(words, patience, MOST, env=processes.environment(), stderr=stderr))
     processes.wait_for_all(2.0)
@@ -224,7 +227,7 @@ def observe(side: str, ranks: int, patience: float = PATIENCE, command: str = co
 
 
 def record(side: str, ranks: int, patience: float = PATIENCE) -> None:
-    """Write the observation of a side; a failure is one line of the job's output.
+    """Write the observation of a side; print one line if it fails.
 
     :param ranks: number of ranks that its launcher starts.
     :param patience: seconds that it may take, :data:`PATIENCE` at most.

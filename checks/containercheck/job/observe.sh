@@ -1,10 +1,10 @@
-# Prints what a rank sees, and on each other node of the job writes into a file what may differ there; never the
-# environment, which stays off the disk. Ranks of Apptainer's shared namespace fail if another one ends before they
-# join: each waits until all are there, two seconds at most.
+# Prints the environment of a rank. On each other node of the job, writes the facts that may differ into a file, without
+# variables, which stay off the disk. Ranks in Apptainer's shared namespace fail if another one ends before they join:
+# so each waits for all others, two seconds at most.
 #
-#   sh observe.sh DIRECTORY    DIRECTORY has the number of ranks in the file "expected", and is the same for all
+#   sh observe.sh DIRECTORY    all ranks use the same DIRECTORY; its file "expected" has the number of ranks
 here=$1
-# What is not there is not printed; why a container does not start, its runtime prints before this.
+# Missing facts are not printed. If a container does not start, its runtime has printed the reason before this.
 exec 2>/dev/null
 host=$(cat /proc/sys/kernel/hostname)
 : >"$here/rank.$host.$$"
@@ -60,7 +60,7 @@ node() {
     title devices
     ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi* /dev/hfi1*
     title kernel
-    # The settings of the kernel that matter to MPI, containers and memory.
+    # Settings of the kernel that affect MPI, containers and memory.
     for name in /proc/sys/kernel/yama/ptrace_scope /proc/sys/user/max_user_namespaces \
         /proc/sys/kernel/unprivileged_userns_clone /proc/sys/kernel/numa_balancing /proc/sys/vm/overcommit_memory \
         /proc/sys/vm/nr_hugepages /sys/kernel/mm/transparent_hugepage/enabled; do
@@ -71,7 +71,7 @@ node() {
     title system
     cat /etc/os-release
     title settings
-    # Settings of MPI libraries, where distributions and people have them.
+    # Settings of MPI libraries, in the usual files of distributions and users.
     for name in /etc/openmpi/openmpi-mca-params.conf "$HOME/.openmpi/mca-params.conf" /etc/pmix-mca-params.conf \
         /etc/ucx/ucx.conf; do
         [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"

@@ -4,14 +4,14 @@ if [ "$1" = agent ]; then
     place=$(grep -lxF -e "$2" "$MEETING"/address.*) || { echo "error: no container has the address $2" >&2; exit 1; }
     number=${place##*.}
     shift 2
-    # In the foreground: the container ends with the daemon, which ends when mpirun is gone, however that ended.
+    # In the foreground: the container ends with the daemon, which ends when mpirun is gone for any reason.
     printf '%s\n' "$*" | sed 's/ --daemonize / /' >"$MEETING/new.$number"
     exec mv "$MEETING/new.$number" "$MEETING/start.$number"
 fi
 nodes=$1 ranks=$2 number=${SLURM_PROCID:-0}
 shift 2
 export MEETING="$PWD/own-network.${SLURM_JOB_ID:-0}.${SLURM_STEP_ID:-0}"
-# The names of Slurm's nodes are not those of the containers.
+# Slurm's names of nodes differ from the names of containers.
 for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 [ "$nodes" -gt 1 ] || exec "$@"
 address=$(sed -n "s/^\([0-9][0-9.]*\)[[:space:]].*\b$(uname -n)\b.*/\1/p" /etc/hosts | head -n 1)

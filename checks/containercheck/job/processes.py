@@ -1,9 +1,9 @@
-"""Find and end what belongs to a run: processes, containers of a daemon, job steps (Linux; standard library only).
+"""Find and end the parts of a run: processes, containers of a daemon, job steps (Linux; standard library only).
 
-Most processes of a run descend from the runner. Those that a daemon starts in its place (Slurm's, PALS's and Flux's
-launchers, LSF's, Docker) do not. They are recognized by a variable of the runner, which a launcher hands on with the
-environment, by the scheduler's number of the job, or by the job's cgroup. A process of another user never counts,
-whatever its environment says. Only descendants of the runner and processes with its variable are killed.
+Most processes of a run descend from the runner. Processes that a daemon starts instead (launchers of Slurm, PALS and
+Flux, LSF, Docker) do not. They are recognized by a variable of the runner, by the scheduler's number of the job, or by
+the job's cgroup. A launcher hands the variable on with the environment. A process of another user never counts, even if
+its environment matches. Only descendants of the runner and processes with its variable are killed.
 
 A container of Docker or Podman goes on when ``docker run`` is killed, and need not have its environment. So each has a
 label that names its runner, and containers with the label are removed when their run is over. The engines of a Slurm
@@ -37,18 +37,18 @@ from typing import IO, Any, Callable, Dict, FrozenSet, Iterator, List, Set, Tupl
 from containercheck.job import container_runtimes, contract, mpi, texts
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-#: Seconds between two looks whether the work is done, and whether the job's script and ReFrame still run.
+#: Seconds between two checks that the work is done, and that the job's script and ReFrame still run.
 _WATCH = 0.2
 #: Most bytes of a command's output that are read.
 MOST_READ = 16 << 20
 #: Seconds that an engine may take to list or remove containers.
 ENGINE_PATIENCE = 60.0
-#: The programs for nodes, for Python to run.
+#: The directory of the programs for nodes, for Python to run.
 PROGRAMS = str(Path(__file__).resolve().parent)
-#: Processes of the runner that belong to no run, and that their starter waits for: see this_node.py.
+#: Processes of the runner that belong to no run; their starter waits for them: see this_node.py.
 HELPERS: Set[int] = set()
 
-#: Variable, with its value, in the environment of all processes that this runner starts, and of no others.
+#: Variable, with its value, in the environment of all processes that this runner starts, and no others.
 MARK = f"{contract.RUN}={uuid.uuid4().hex}"
 #: Variables with the number of the job, by scheduler.
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] if "SGE_ROOT" in os.environ else []))
@@ -57,24 +57,24 @@ _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 #: Whether this process runs one of two simultaneous runs: see :func:`begin_anew`.
 _IS_ONE_OF_TWO = False
-#: Start times of the processes that are not of the run, so that none is read again, and of those that are: a zombie
-#: process has no environment any more.
+#: Start times of processes outside of the run, so that none is read again; and of the run's own: a zombie process has
+#: no environment any more.
 _STRANGERS: Dict[int, int] = {}
 _KNOWN: Dict[int, int] = {}
-#: Daemons that started processes of the run: the processor time of children that they wait for is the run's.
+#: Daemons that started processes of the run: the processor time of their waited-for children belongs to the run.
 DAEMONS: Set[int] = set()
 
 
 class Terminated(SystemExit):
-    """The job is to end: it was cancelled, or met its limit. The code is 128 plus the signal's number."""
+    """Report that the job must end: it was cancelled, or met its limit. The code is 128 plus the signal's number."""
 
 
 def supervise() -> None:
-    """Continue in a child process in a session of its own; the caller's process waits for it, and ends with it.
+    """Continue in a child process in its own session; the caller's process waits for it, and ends with it.
 
-    ReFrame cancels a local job by killing the process group of its script, so that a runner in the group could not end
-    the run in progress; a container's helpers have groups of their own, and would stay. The child ends the run in
-    progress when it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
+    ReFrame cancels a local job by killing the process group of its script. A runner in the group could not end the run
+    in progress, and a container's helpers, with their own groups, would stay. The child ends the run in progress when
+    it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
     """
     adopt_orphans()
     waiting = os.getpid()
@@ -106,7 +106,7 @@ def _terminate(number: int, _frame: object) -> None:
 
 
 def _job_and_session() -> List[int]:
-    """Return the job's script and, for a local job of ReFrame's, ReFrame itself."""
+    """Return the job's script and, for a local job of ReFrame, ReFrame itself."""
     script = os.getppid()
     with contextlib.suppress(OSError):
         if b"/rfm_" in b"/" + Path("/proc", str(script), "cmdline").read_bytes().replace(b"\0", b"/"):
@@ -117,15 +117,15 @@ def _job_and_session() -> List[int]:
 def status_of(pid: int) -> Tuple[str, List[str]]:
     """Return the name of a process, and its fields in /proc from its state on.
 
-    :raises OSError: it is gone.
+    :raises OSError: the process is gone.
     """
-    # All processes of a node are read once a second: a path of pathlib's and a stream cost more than the reading.
+    # All processes of a node are read once a second; a path of pathlib and a stream would cost more than the reading.
     file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     try:
         status = os.read(file, 4096).decode(errors="replace")
     finally:
         os.close(file)
-    # The name may hold anything, brackets too: the fields follow the last one.
+    # The name may hold any characters, also brackets: the fields follow the last bracket.
     name, _, fields = status.partition("(")[2].rpartition(")")
     return name, fields.split()
 
@@ -133,15 +133,15 @@ def status_of(pid: int) -> Tuple[str, List[str]]:
 def fields_of(pid: int) -> List[str]:
     """Return the fields of a process without its name.
 
-    :raises OSError: it is gone.
+    :raises OSError: the process is gone.
     """
     return status_of(pid)[1]
 
 
 def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_READ, **options: Any) -> bytes:
-    """Return what a command prints on standard output within its time; empty if there is no such command.
+    """Return the standard output of a command within its time; empty if there is no such command.
 
-    A command that prints more, or goes on, is ended with the processes of its session.
+    If it prints too much or runs too long, it is ended with the processes of its session.
 
     :param patience: seconds that it may take.
     :param most: bytes that are read.
@@ -174,7 +174,7 @@ def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_R
 
 
 def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str:
-    """Return what a command prints on standard output within its time; bytes that are not UTF-8 are replaced.
+    """Return the standard output of a command within its time; bytes that are not UTF-8 are replaced.
 
     :param patience, options: as for :func:`raw_output_of`.
     """
@@ -186,7 +186,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent(parent: int, number: signal.Signals) -> None:
-    """Have this process get a signal when its parent ends.
+    """Let this process get a signal when its parent ends.
 
     :raises SystemExit: the parent has ended already.
     """
@@ -196,7 +196,7 @@ def die_with_parent(parent: int, number: signal.Signals) -> None:
 
 
 def adopt_orphans(wanted: bool = True) -> None:
-    """Make this process the parent of descendants whose own parent dies, so that all are found; or no longer."""
+    """Make this process the parent of its orphaned descendants, so that all are found; or stop that."""
     _prctl(_PR_SET_CHILD_SUBREAPER, int(wanted))
 
 
@@ -217,7 +217,7 @@ def descendants(*roots: int, ended: bool = False) -> Set[int]:
 
     All processes are read only once.
 
-    :param ended: whether to add zombie processes, whose processor time still shows.
+    :param ended: whether to add zombie processes, as /proc still shows their processor time.
     """
     if not roots:
         return set()
@@ -235,7 +235,7 @@ def descendants(*roots: int, ended: bool = False) -> Set[int]:
 
 
 def mapped_files(place: Path) -> List[List[str]]:
-    """Return the lines of a process's maps that name what is mapped, in words: device, inode and path are 3, 4 and 5.
+    """Return the lines of a process's maps with a file name, in words: device, inode and path are 3, 4 and 5.
 
     :param place: directory of the process in /proc.
     :raises OSError: the process is gone, or is another user's.
@@ -245,7 +245,7 @@ def mapped_files(place: Path) -> List[List[str]]:
 
 
 def open_files(place: Path) -> Iterator[str]:
-    """Yield what the first 4096 descriptors of a process lead to: paths, and words such as ``socket:[7]``.
+    """Yield the targets of the first 4096 descriptors of a process: paths, and words such as ``socket:[7]``.
 
     :param place: directory of the process in /proc.
     :raises OSError: the process is gone, or is another user's.
@@ -259,8 +259,8 @@ def open_files(place: Path) -> Iterator[str]:
 def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     """Return the MPI libraries that these processes have mapped, from ``/proc/<pid>/maps``.
 
-    Keys are the paths as the processes see them; values hold ``device`` and ``inode`` (which identify a file of the
-    host's, whatever its path in the container) and ``pids``, sorted.
+    Keys are the paths as seen by the processes. Values hold ``device`` and ``inode``, which identify a file of the host
+    at any path in the container, and ``pids``, sorted.
     """
     libraries: Dict[str, Dict[str, Any]] = {}
     for pid in sorted(pids):
@@ -305,10 +305,10 @@ def environment() -> Dict[str, str]:
 
 
 def begin_anew() -> None:
-    """Count only processes that this process starts from now on, and none of the one that it was forked from.
+    """Count only processes that this process starts from now on, not those of its parent.
 
-    For two simultaneous runs, each below a process of its own. Only descendants of that process count, because both
-    runs have the same scheduler's number of the job.
+    This is for two simultaneous runs, each below its own process. Only descendants of that process count, because both
+    runs have the scheduler's number of the same job.
     """
     global MARK, _IS_ONE_OF_TWO
     MARK, _IS_ONE_OF_TWO = f"{contract.RUN}={uuid.uuid4().hex}", True
@@ -326,7 +326,7 @@ def processes_of_run() -> Set[int]:
 
 
 def marked() -> Set[int]:
-    """Return the living processes with our own variable and their descendants, without those of this process."""
+    """Return the living processes with this runner's variable and their descendants, without those of this process."""
     pids = {pid for pid in _started_by_daemons(descendants(os.getpid())) if _is_marked(pid)}
     return pids | descendants(*pids)
 
@@ -334,7 +334,7 @@ def marked() -> Set[int]:
 def kill_all() -> List[str]:
     """Kill every descendant of this process, and all with its variable; return their names, sorted."""
     killed: Dict[int, str] = {}
-    # Again and again, because a process can fork while the others are being killed.
+    # Again and again, because a process can fork while the others are killed.
     for _ in range(100):
         living = descendants(os.getpid()) | marked()
         if not living:
@@ -348,7 +348,7 @@ def kill_all() -> List[str]:
 
 
 def end(leader: int, grace: float, before: Callable[[], Any] = lambda: None) -> None:
-    """End process group ``leader`` and all that :func:`kill_all` kills: SIGTERM first, SIGKILL after ``grace`` seconds.
+    """End process group ``leader`` and the victims of :func:`kill_all`: SIGTERM first, SIGKILL after ``grace`` seconds.
 
     :param before: called before SIGKILL.
     """
@@ -368,7 +368,7 @@ def _signal_group(leader: int, number: int) -> None:
 
 @contextlib.contextmanager
 def none_left_behind() -> Iterator[None]:
-    """Kill all processes of the run if an exception leaves the block: a job may have to end while it starts a run."""
+    """Kill all processes of the run if an exception leaves the block, as a job may end while it starts a run."""
     try:
         yield
     except BaseException:
@@ -377,7 +377,7 @@ def none_left_behind() -> Iterator[None]:
 
 
 def wait_for_all(patience: float) -> None:
-    """Wait until all that :func:`kill_all` would kill has ended, but no longer than ``patience`` seconds."""
+    """Wait until all processes that :func:`kill_all` would kill have ended, at most ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while (descendants(os.getpid()) or marked()) and time.monotonic() < deadline:
         reap()
@@ -385,7 +385,7 @@ def wait_for_all(patience: float) -> None:
 
 
 def _marks_of_job() -> Set[bytes]:
-    """Return our own variable and those of the scheduler, as in /proc/<pid>/environ."""
+    """Return the variable of this runner and those of the scheduler, as in /proc/<pid>/environ."""
     return {MARK.encode(), *(f"{name}={os.environ[name]}".encode() for name in _JOBS if os.environ.get(name))}
 
 
@@ -441,7 +441,7 @@ def _cgroup(pid: int) -> str:
 
 
 def cgroup_of_job(text: str) -> str:
-    """Return the cgroup that a scheduler made for this job, as ``controllers:path``; empty where there is none.
+    """Return the cgroup that a scheduler made for this job, as ``controllers:path``; empty if there is none.
 
     :param text: content of /proc/<pid>/cgroup.
     """
@@ -455,7 +455,7 @@ def cgroup_of_job(text: str) -> str:
 
 
 def is_in(group: str, text: str) -> bool:
-    """Tell whether a process is in a cgroup, or below it.
+    """Return whether a process is in a cgroup, or below it.
 
     :param group: see :func:`cgroup_of_job`.
     :param text: content of its /proc/<pid>/cgroup.
@@ -466,7 +466,7 @@ def is_in(group: str, text: str) -> bool:
 def kill_slurm_steps(patience: float = 60.0) -> None:
     """Kill the job steps that a killed srun leaves on the nodes, and wait until Slurm has freed their cores.
 
-    The next srun of the job would wait for the cores, as if it were hanging.
+    Otherwise the next srun of the job would wait for the cores, and seem to hang.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if not job or not shutil.which("scancel"):
@@ -486,7 +486,7 @@ def kill_slurm_steps(patience: float = 60.0) -> None:
 def reap() -> None:
     """Wait for the adopted processes that have ended.
 
-    Not for :data:`HELPERS`: their starter does, and until then no other process gets their numbers.
+    :data:`HELPERS` are left out: their starter waits for them, and until then no other process gets their numbers.
     """
     for pid, parent in _parents(ended=True).items():
         if parent == os.getpid() and pid not in HELPERS:
@@ -499,7 +499,7 @@ def launcher(first: int = 0) -> List[str]:
 
     It shares the processors with the job's own steps, and does not use MPI.
 
-    :param first: number of the first node that counts; 1 leaves out the one where the job's script runs.
+    :param first: number of the first node; 1 leaves out the node of the job's script.
     """
     nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", 0)) - first
     if nodes < 1 or not shutil.which("srun"):
@@ -509,7 +509,7 @@ def launcher(first: int = 0) -> List[str]:
 
 
 def run_on_each_node() -> None:
-    """Run the program that the command line names.
+    """Run the program of the command line on each node.
 
     :raises SystemExit: it failed on a node, or only this node can be reached.
     """
@@ -520,9 +520,9 @@ def run_on_each_node() -> None:
 
 
 def remove_containers() -> List[str]:
-    """Remove the run's containers, before their processes are killed; return a description of each that still ran.
+    """Remove the run's containers before their processes are killed; return a description of each that still ran.
 
-    Podman's processes descend from the runner, and Podman waits in vain for those that were killed.
+    Podman's processes descend from the runner, and Podman would wait in vain for killed ones.
     """
     engines = _engines()
     if not engines:
@@ -535,7 +535,7 @@ def remove_containers() -> List[str]:
 
 
 def remove_containers_here() -> None:
-    """Remove this node's containers with the label that the command line names, and print those that still ran."""
+    """Remove this node's containers with the label of the command line, and print those that still ran."""
     for line in _removed(_engines(), sys.argv[1]):
         print(f"{line} on {os.uname().nodename}")
 
@@ -559,7 +559,7 @@ def _lines_of(command: List[str]) -> List[str]:
 
 
 def _engines() -> Set[str]:
-    """Return the commands of the runtimes with a daemon among those of the job's sides (see runtime_start.py)."""
+    """Return the engines' commands among the runtimes of the job's sides (see runtime_start.py)."""
     return {command for command, runtime in _runtimes() if runtime.is_engine}
 
 

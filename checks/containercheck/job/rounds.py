@@ -2,16 +2,19 @@
 
     python3 checks/containercheck/job rounds --seconds 60 --limit 300 --local-ranks 2
 
-A round runs each side once (``baseline``, ``subject``: launch.py), in random order, so that neither the first nor the
-second has an advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at the same time,
-each on half of the cores, and a second time with the halves swapped, so that disturbance by the host affects both alike
-(Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every metric has its
-verdict, further rounds would not decide, or the time is used up, but for at least two; a round that was disturbed, and
-lies far off the others, is replaced. Each run has its own time limit: the check's and, once bare's time is known, a
-multiple of that. A run that exceeds it is ended with all its processes, and the next run follows; the second failure of
-the same kind ends the rounds. With one side there is one run.
+A round runs each side once (``baseline``, ``subject``: launch.py). The order is random, so that neither the first nor
+the second has an advantage.
 
-What fails is then confirmed, and its likeliest causes are tried (confirmation.py). The record of all that is
+In a *duet* (``duet`` in ``facts.json``) both run at the same time, each on half of the cores. They run a second time
+with the halves swapped. So a disturbance by the host affects both alike (Bulej and others, Duet Benchmarking, 2020).
+The first half of each side is random.
+
+Rounds go on until every metric has its verdict, further rounds would not decide, or the time is used up; there are at
+least two. A disturbed round that lies far off the others is replaced. Each run has its own time limit: the check's, and
+once bare's time is known, a multiple of that. A run that exceeds it is ended with all its processes, and the next run
+follows. The second failure of the same kind ends the rounds. With one side there is one run.
+
+Failures are then confirmed, and their likeliest causes tried (confirmation.py). The record of all runs is
 ``rounds.json`` (runner.py).
 """
 
@@ -37,18 +40,18 @@ from containercheck.job.verdict import builds as builds_of
 from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.job.verdict.findings import Findings
 
-#: Longest wait before the first round for a quiet node, in seconds.
+#: Longest wait for a quiet node before the first round, in seconds.
 PATIENCE = 12.0
 
 
 class Rounds:
-    """The rounds of one job.
+    """Run the rounds of one job.
 
     :param arguments: of the command line.
     :param facts: of the job.
     :param runner: runs the sides, and keeps the record.
     :ivar evaluation: of all rounds.
-    :ivar seconds: that they took.
+    :ivar seconds: duration of the rounds.
     """
 
     def __init__(self, arguments: argparse.Namespace, facts: Facts, runner: Runner) -> None:
@@ -61,12 +64,12 @@ class Rounds:
         self.seconds = 0.0
 
     def has_nothing_to_judge(self) -> bool:
-        """Tell whether all that would be compared with bare could not be prepared."""
+        """Return whether none of the sides that are compared with bare could be prepared."""
         compared = [side.name for side in self._facts.sides if side.compared_with is not None]
         return bool(compared) and all(name in self.evaluation.lost for name in compared)
 
     def run(self) -> int:
-        """Run rounds until :meth:`_over` gives a reason to stop, and return the number of the last one."""
+        """Run rounds until :meth:`_over` gives a reason to stop; return the number of the last one."""
         for name, unprepared in self.evaluation.lost.items():
             print(f"the others are run without {name}: {unprepared}", flush=True)
         self._started = time.monotonic()
@@ -85,7 +88,7 @@ class Rounds:
         return number
 
     def refuse_other_builds(self) -> None:
-        """Leave rounds of an earlier job out if a program is another build now, which only its runs tell."""
+        """Discard rounds of an earlier job if a program's build has changed, which only its runs show."""
         runs = self._runner.record["runs"]
         builds = builds_of.known(self._facts.identity, runs, Path())
         for name, old in self._facts.earlier_builds.items() if self._facts.earlier else ():
@@ -98,24 +101,24 @@ class Rounds:
                 return
 
     def _over(self, number: int) -> Optional[str]:
-        """Return why there are no more rounds; None if there are."""
+        """Return the reason why there are no more rounds; None to go on."""
         counted = number - len(self.evaluation.replaced)
         if number == 0:
-            # Even if earlier rounds decide it: versions, libraries and so on are known only from a run of this session.
+            # Even if earlier rounds decide: only a run of this session shows versions and libraries.
             return None
         if self.evaluation.repeated():
             return self.evaluation.repeated()
         if self._arguments.rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
         if not self.evaluation.more_would_tell():
-            return "every metric has its verdict, or more would not tell"
-        # A round that would not end in time is not started. But one round gives no verdict, whatever it shows.
+            return "every metric has its verdict, or more would not decide"
+        # A round that would not end in time is not started. But one round alone never gives a verdict.
         if self._is_late() and (len(self.evaluation.rounds) >= FEWEST or self._meets_limit()):
             return "the time is used up"
         return None
 
     def _round(self, number: int) -> None:
-        """Run each side, and keep who disturbed the round."""
+        """Run each side, and record the disturbers of the round."""
         began, runner = time.monotonic(), self._runner
         sides = [side.name for side in self._facts.sides if side.name not in self.evaluation.lost]
         runner.coin.shuffle(sides)
@@ -137,7 +140,7 @@ class Rounds:
             print(f"the others are run on without {name}: {self.evaluation.lost[name]}", flush=True)
 
     def _end_round(self, number: int, disturbers: List[str]) -> None:
-        """End a round, and record which ones are replaced, and who disturbed most of them."""
+        """End a round; record the replaced rounds, and the disturbers if most rounds were disturbed."""
         record, evaluation = self._runner.record, self.evaluation
         replaced = set(evaluation.replaced)
         evaluation.end_round("; ".join(disturbers))
@@ -150,49 +153,48 @@ class Rounds:
         self._runner.write()
 
     def _is_late(self) -> bool:
-        """Tell whether another round would not end in the time for rounds."""
+        """Return whether another round would not end in the time for rounds."""
         return time.monotonic() - self._started + self._longest > self._arguments.seconds
 
     def _meets_limit(self) -> bool:
-        """Tell whether a round counts, and the job would be ended in another one."""
+        """Return whether a round counts, and the job would be ended in another one."""
         return bool(self.evaluation.rounds) and self._runner.seconds + self._longest > self._facts.deadline
 
 
 def conclude_start(record: Dict[str, Any], confirmation: Confirmation) -> None:
-    """Put the causes into the record of a job in which nothing that is compared could start."""
+    """Put the causes into the record of a job in which no compared side could start."""
     causes, _ = _explained(confirmation)
     lines = [*explanation.lines(causes), *confirmation.notes]
     record["verdict"] = texts.cleaned({"causes": causes, "explained": lines})
 
 
 def _explained(confirmation: Confirmation) -> Tuple[List[Dict[str, Any]], str]:
-    """Return what explains a failure; an error in that costs no verdict."""
+    """Return the explanation of a failure; an error in it does not cost the verdict."""
     try:
         return confirmation.explain()
     except Exception as error:
-        print(f"what failed is not explained: {error!r}", flush=True)
+        print(f"the failure is not explained: {error!r}", flush=True)
         return [], ""
 
 
 def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confirmation: Confirmation) -> None:
-    """Put the verdict into the record of a job, as far as its rounds have come: these entries.
+    """Put the verdict on the rounds so far into the record of a job, as these entries.
 
-    - ``problems``: lines about runs that are not valid, or prove something else than they should; where there are any,
-      there may be no rows.
-    - ``rows``: see ``results.row.Row``. ``performance``: name, value and unit of what ReFrame logs.
-    - ``failures``, ``doubts``: lines about metrics that failed, and that are open.
-    - ``causes``, ``where_time_went``, ``explained``: what can explain a failure, and lines about it.
-    - ``notes``: remarks that are no faults. ``measured``: of each round side, metric and value.
-    - ``lost``: sides that the others were run on without, and why. ``seconds`` of the application.
-    - ``provenance``: what ran where.
+    - ``problems``: lines about runs that are not valid, or prove a fault; with problems, there may be no rows.
+    - ``rows``: see ``results.row.Row``. ``performance``: name, value and unit of ReFrame's logged values.
+    - ``failures``, ``doubts``: lines about failed metrics, and about open ones.
+    - ``causes``, ``where_time_went``, ``explained``: possible causes of a failure, and lines about it.
+    - ``notes``: remarks that are not faults. ``measured``: metrics of each round, by side and name.
+    - ``lost``: sides without which the others ran on, with the reason. ``seconds`` of the application.
+    - ``provenance``: programs, libraries and images of the runs.
 
-    :param record: what the runner kept; the current directory is the job's stage directory.
+    :param record: kept by the runner; the current directory is the job's stage directory.
     """
     stage, runs = Path(), record["runs"]
     left = [side for side in facts.sides if side.name not in evaluation.lost]
     found = Findings(record, left, stage)
     faults, changes = found.changes()
-    # A remedy is none of what is compared.
+    # A remedy is not one of the compared sides.
     names = {side.name for side in facts.sides}
     compared = {**record, "runs": [run for run in runs if run["side"] in names]}
     builds = builds_of.read(facts.identity, compared["runs"], stage)
@@ -230,7 +232,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     amount = parser.add_mutually_exclusive_group(required=True)
-    amount.add_argument("--rounds", type=int, help="so many, whatever the verdict")
+    amount.add_argument("--rounds", type=int, help="number of rounds, for any verdict")
     amount.add_argument("--seconds", type=float, help="no third round begins that would end later")
     parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
     parser.add_argument(
@@ -284,7 +286,7 @@ def main() -> None:
         try:
             with this_node.kept_awake(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
                 number = rounds.run()
-                # A job that is killed while it confirms keeps the verdict on what was measured.
+                # If the job is killed while it confirms, the verdict on the first rounds stays.
                 conclude(runner.record, facts, rounds.evaluation, confirmation)
                 runner.record["judged"] = True
                 runner.write()

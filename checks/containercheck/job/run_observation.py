@@ -1,10 +1,13 @@
-"""Watch what a run's processes use, from /proc (Linux, standard library only, Python 3.6 or newer).
+"""Watch the resources that a run's processes use, from /proc (Linux, standard library only, Python 3.6 or newer).
 
-A thread looks at the processes of the run on the job's first node, at growing intervals: processor time, faults,
-threads, memory of all; and, while they compute, what the busiest have mapped, where their threads may run, over which
-interfaces they talk, which devices of fabrics they have open, what they read, and whether their cgroup holds them back.
-On other nodes the watch there (disturbance.py) looks at libraries, shared memory, interfaces and devices. Little is
-seen of short runs. What cannot be read is left out: no run fails because it is watched.
+A thread looks at the processes of the run on the job's first node, at growing intervals.
+
+- For all: processor time, faults, threads, memory.
+- For the busiest, while they compute: mapped files, allowed processors, interfaces of connections, open devices of
+  fabrics, bytes read, and throttling by their cgroup.
+
+On other nodes the watch there (disturbance.py) reads libraries, shared memory, interfaces and devices. Short runs show
+little. Unreadable facts are left out: no run fails because it is watched.
 """
 
 import collections
@@ -25,19 +28,19 @@ from containercheck.job.texts import cores_of
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
 FIRST, LONGER, LONGEST = 0.2, 1.6, 5.0
-#: Seconds until ranks are looked for first, between two looks at their processors, and factor by which that grows.
+#: Seconds before the first look for ranks, between two looks at their processors, and factor by which that grows.
 FIRST_RANKS, CALM, LONGER_CALM = 0.05, 0.25, 1.25
-#: Most processes that are looked at closely, on the first node and on others, and looks after which these are left.
+#: Most processes that are looked at closely, on the first node and on others, and most close looks at each.
 CLOSELY, FEW, LOOKS = 16, 4, 3
-#: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
+#: Processes of container runtimes that serve a running container, by name: they mount images, or wait.
 HELPERS = re.compile(r"squashfuse|fuse2fs|fuse-overlayfs|fuse_|gocryptfs|starter|conmon|fusermount|appinit|slirp|pasta")
-#: Processes that start ranks or containers, and compute nothing. The kernel cuts names.
+#: Processes that start ranks or containers, and compute nothing. The kernel shortens names.
 LAUNCHERS = re.compile(
     r"mpirun|mpiexec|orterun|prterun|orted|prted|hydra.*|srun|slurmstepd|bash|timeout|env|"
     + "|".join(f"{re.escape(runtime.command)}.*" for runtime in RUNTIMES),
     re.IGNORECASE,
 )
-#: Files that are mapped and tell which libraries compute, allocate and talk.
+#: Mapped files that show which libraries compute, allocate and communicate.
 LIBRARIES = re.compile(
     r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
     r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
@@ -45,7 +48,7 @@ LIBRARIES = re.compile(
 )
 #: States of a process in words, by their letter in /proc.
 STATES = {"T": "stopped", "t": "traced", "D": "waiting for the disk", "S": "waiting", "R": "running"}
-#: What ranks use, by its name in the record.
+#: Resources of ranks, by their names in the record.
 USED = ("libraries", "interfaces", "shared_memory", "devices")
 #: Name and fields of a process: see :func:`processes.status_of`.
 Status = Tuple[str, List[str]]
@@ -54,10 +57,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Watch(threading.Thread):
-    """A thread that looks at a run again and again until :meth:`finish`."""
+    """Look at a run again and again in a thread, until :meth:`finish`."""
 
     def __init__(self) -> None:
-        """Nothing is seen yet."""
+        """Begin without observations."""
         super().__init__(daemon=True)
         self.finished = threading.Event()
 
@@ -68,16 +71,16 @@ class Watch(threading.Thread):
 
 
 class RankWatch(Watch):
-    """Finds the ranks of a run on this node by the MPI library that they have mapped, and where they are bound.
+    """Find the ranks of a run on this node by their mapped MPI library, and their binding.
 
     :param wanted: number of ranks that are expected.
     :ivar mpi: see :func:`processes.mapped_mpi`.
     :ivar bound: see :func:`processes.bound`.
-    :ivar executable: SHA-256 of the program of the first rank that is found; empty if it cannot be read.
+    :ivar executable: SHA-256 of the first found rank's program; empty if it cannot be read.
     """
 
     def __init__(self, wanted: int) -> None:
-        """Nothing is seen yet."""
+        """Begin without observations."""
         super().__init__()
         self._wanted = wanted
         self.mpi: Dict[str, Dict[str, Any]] = {}
@@ -87,8 +90,8 @@ class RankWatch(Watch):
     def run(self) -> None:
         """Look until all ranks have the library; then watch their binding.
 
-        And once more when these have ended: several steps of a run may have ranks, and the first ones may end before
-        they are seen (OpenFOAM's solver comes after a program of less than a second).
+        It repeats this after they have ended. Several steps of a run may have ranks, and the first ones may end before
+        they are seen: OpenFOAM's solver comes after a program of less than a second.
         """
         pause, were_all_seen = FIRST_RANKS, False
         while not self.finished.wait(pause):
@@ -104,7 +107,7 @@ class RankWatch(Watch):
             pause = min(pause * 1.5, CALM)
 
     def _watch_binding(self) -> None:
-        """Look at the processors that the ranks may use, at growing intervals; a binding counts if two looks agree.
+        """Look at the ranks' allowed processors, at growing intervals; a binding counts if two looks agree.
 
         In MPI_Init hwloc binds a process to one processor after the other, to query each; GROMACS binds itself after it
         has read its input. Returns when all ranks have ended, or the run has.
@@ -123,15 +126,15 @@ class RankWatch(Watch):
 
 
 class Ranks:
-    """The ranks of a run on a node, and what they use: looked at again and again while they compute.
+    """Look again and again at the computing ranks of a run on a node, and at their resources.
 
-    :param most: ranks that are looked at closely, the busiest ones.
-    :ivar computing: those that have computed since the look before, the busiest first.
+    :param most: number of ranks that are looked at closely, the busiest ones.
+    :ivar computing: ranks that have computed since the previous look, the busiest first.
     :ivar new: those of them that were looked at less than :data:`LOOKS` times before.
     """
 
     def __init__(self, most: int) -> None:
-        """Nothing has been seen yet."""
+        """Begin without observations."""
         self._most = most
         self._ticks: Dict[int, int] = {}
         self._looks: Dict[int, int] = {}
@@ -178,15 +181,15 @@ def statuses_of(pids: Iterable[int]) -> Dict[int, Status]:
 
 
 class Observer(Watch):
-    """The watch on what the processes of one run use; :meth:`result` returns it after :meth:`finish`."""
+    """Watch the resources of one run's processes; :meth:`result` returns them after :meth:`finish`."""
 
     def __init__(self) -> None:
-        """Nothing is seen yet."""
+        """Begin without observations."""
         super().__init__()
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
         self._begin = time.monotonic()
         self._watched = 0.0
-        # Of each process the last status that was seen, bytes read from disks, and how often it was switched out.
+        # For each process: the last seen status, bytes read from disks, and the number of times it was switched out.
         self._statuses: Dict[int, Status] = {}
         self._read: Dict[int, int] = {}
         self._switched_out: Dict[int, int] = {}
@@ -199,15 +202,14 @@ class Observer(Watch):
         self._memory_limit = 0.0
         self._throttled = Throttling()
         self._states: Dict[str, int] = {}
-        # Whether daemons start processes of the run: a search for these costs most of a look.
+        # Whether daemons start processes of the run: the search for these is the largest cost of a look.
         self._has_strangers = True
 
     def result(self) -> Dict[str, Any]:
-        """Return what was seen; empty where nothing was.
+        """Return the observations; empty if there are none.
 
-        Counts, as of faults and switches, are those of the last look at which something computed: ``watched`` says
-        after how many seconds that was. Call this when all processes of the run have been waited for: their time is
-        then known to the end.
+        Counts, such as faults and switches, come from the last look with a computing process, ``watched`` seconds after
+        the start. Call this after all processes of the run have been waited for: their time is then complete.
         """
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         children = after.ru_utime - self._before.ru_utime, after.ru_stime - self._before.ru_stime
@@ -278,7 +280,7 @@ class Observer(Watch):
                 self._read[pid] = read_by(pid)
 
     def _look_closely(self, place: Path) -> int:
-        """Note where the threads of a process may run and what it may use, and return the number of its threads."""
+        """Record the allowed processors and limits of a process's threads; return the number of its threads."""
         tasks = os.listdir(str(place / "task"))
         for task in tasks[:64]:
             with contextlib.suppress(OSError):
@@ -296,10 +298,10 @@ def _sum(rows: Iterable[Sequence[str]], place: int) -> int:
 
 
 class Throttling:
-    """How often the cgroup of a process, or one above it, held it back because its processor time was used up."""
+    """Count how often a cgroup of a process held it back because its processor time was used up."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Begin without counts."""
         self._first: Dict[str, Tuple[int, int]] = {}
         self._last: Dict[str, Tuple[int, int]] = {}
         self._quota = 0.0
@@ -314,7 +316,7 @@ class Throttling:
             self._quota = min(self._quota or cpus, cpus)
 
     def result(self) -> List[float]:
-        """Return in how many of how many periods it was held back, and the processors allowed; empty for no quota."""
+        """Return the periods in which it was held back, all periods, and the allowed processors; empty for no quota."""
         if not self._last:
             return []
         counts = [
@@ -327,7 +329,7 @@ def cgroups(text: str, controller: str, mounts: Path) -> List[Path]:
     """Return the directories of a process's cgroup and of all above it, for a controller.
 
     :param text: content of its /proc/<pid>/cgroup.
-    :param mounts: where cgroups are mounted, of both versions.
+    :param mounts: mount point of cgroups, of both versions.
     """
     places = []
     for line in text.splitlines():
@@ -344,12 +346,12 @@ def cgroups(text: str, controller: str, mounts: Path) -> List[Path]:
 
 
 def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, float]]:
-    """Return the cgroups with a quota of processor time that a process is in, and how many processors each may use."""
+    """Return a process's cgroups with a quota of processor time, and the number of processors that each may use."""
     allowed = [(str(place), _allowed(place)) for place in cgroups(text, "cpu", mounts)]
     return [(place, cpus) for place, cpus in allowed if cpus]
 
 
-#: Bytes from which on a limit of the first version of cgroups means that there is none.
+#: Bytes from which a limit of the first version of cgroups means no limit.
 NO_LIMIT = 1 << 60
 
 
@@ -364,7 +366,7 @@ def memory_limit(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> float:
 
 
 def _allowed(place: Path) -> float:
-    """Return how many processors a cgroup may use; 0 without a quota."""
+    """Return the number of processors that a cgroup may use; 0 without a quota."""
     with contextlib.suppress(OSError, ValueError):
         words = (place / "cpu.max").read_text().split()
         return 0.0 if words[0] == "max" else int(words[0]) / int(words[1])
@@ -375,21 +377,21 @@ def _allowed(place: Path) -> float:
 
 
 def user_namespace_of(pid: str) -> Set[str]:
-    """Return the user namespace of a process, in the kernel's words; empty where that cannot be read."""
+    """Return the user namespace of a process, in the kernel's words; empty if it cannot be read."""
     with contextlib.suppress(OSError):
         return {os.readlink(f"/proc/{pid}/ns/user")}
     return set()
 
 
 def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[str, Any]:
-    """Return what a run used, with libraries, shared memory, interfaces and devices of its ranks on other nodes."""
+    """Return the resources of a run, with libraries, shared memory, interfaces and devices on other nodes added."""
     if not used:
         return used
     return {**used, **{name: sorted({*used[name], *elsewhere[name]}) for name in elsewhere if name in used}}
 
 
 def may_compute(name: str, state: str) -> bool:
-    """Return whether a process of a run can be one of its ranks: it lives, and is not a helper or a launcher.
+    """Return whether a process of a run can be one of its ranks: alive, and neither a helper nor a launcher.
 
     :param state: a letter, as in /proc/<pid>/stat.
     """
@@ -397,7 +399,7 @@ def may_compute(name: str, state: str) -> bool:
 
 
 def state_of(pid: int, letter: str) -> str:
-    """Return in which state a process is, and where in the kernel, in words.
+    """Return the state of a process, and its place in the kernel, in words.
 
     :param letter: of the state, as in /proc/<pid>/stat.
     """
@@ -409,7 +411,7 @@ def state_of(pid: int, letter: str) -> str:
 
 
 def states_in_words(states: Mapping[str, int]) -> str:
-    """Return how many processes of a run that hung were in which state, the rarest first; empty for none.
+    """Return the number of processes in each state, for a run that hung, the rarest first; empty for none.
 
     >>> states_in_words({"waiting in futex_wait": 3, "stopped": 1})
     '1 process stopped, 3 processes waiting in futex_wait'
@@ -433,9 +435,9 @@ def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
 
 
 def opened(pid: int) -> Tuple[Set[str], Set[str]]:
-    """Return the interfaces over which a process has TCP connections, and the devices of fabrics that it has open.
+    """Return the interfaces with a process's TCP connections, and the devices of fabrics that it has open.
 
-    The interfaces are those of its own network namespace. A library of InfiniBand that is mapped proves no use of it:
+    The interfaces are those of the process's network namespace. A mapped library of InfiniBand does not prove its use;
     an open device does.
 
     :raises OSError: the process is gone, or is another user's.
@@ -454,7 +456,7 @@ def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
     """
     found = {interface_of(socket.inet_ntoa(_reordered(each)), place) for each in _addresses(place, "tcp", inodes)}
     others = [_reordered(each) for each in _addresses(place, "tcp6", inodes)]
-    # An IPv4 address may be written as one of IPv6.
+    # An IPv4 address may be written as an IPv6 address.
     found |= {interface_of(socket.inet_ntoa(address[-4:]), place) for address in others if address.startswith(MAPPED)}
     own = {address.hex() for address in others if not address.startswith(MAPPED)}
     if own:
@@ -463,12 +465,12 @@ def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
     return found - {""}
 
 
-#: First bytes of an address of IPv6 that stands for one of IPv4 (RFC 4291, 2.5.5.2).
+#: First bytes of an IPv6 address that stands for an IPv4 address (RFC 4291, 2.5.5.2).
 MAPPED = bytes(10) + b"\xff\xff"
 
 
 def _addresses(place: Path, kind: str, inodes: Set[str]) -> Set[str]:
-    """Return the local addresses of established connections, as /proc/net has them; none where it has no such file."""
+    """Return the local addresses of established connections in the form of /proc/net; none if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
         rows = [line.split() for line in (place / "net" / kind).read_text().splitlines()[1:]]
         return {row[1].split(":")[0] for row in rows if row[9] in inodes and row[3] == "01"}
@@ -476,17 +478,17 @@ def _addresses(place: Path, kind: str, inodes: Set[str]) -> Set[str]:
 
 
 def _reordered(text: str) -> bytes:
-    """Return the bytes of an address in /proc/net, where each word of four is written in the processor's order."""
+    """Return the bytes of an address in /proc/net, in which each word of four bytes has the processor's order."""
     words = [int(text[place : place + 8], 16) for place in range(0, len(text), 8)]
     return struct.pack(f"={len(words)}I", *words)
 
 
 def read_by(pid: int) -> int:
-    """Return how many bytes a process has read from disks, as the kernel counts them; 0 where that is not readable.
+    """Return the bytes that a process has read from disks, as the kernel counts them; 0 if unreadable.
 
     See proc(5), /proc/pid/io.
     """
-    # Of a process that has just ended, the file may be empty.
+    # The file may be empty if the process has just ended.
     with contextlib.suppress(OSError, ValueError, KeyError):
         counts = dict(line.split(": ") for line in texts.read(Path("/proc", str(pid), "io")).splitlines())
         return int(counts["read_bytes"])
@@ -494,9 +496,9 @@ def read_by(pid: int) -> int:
 
 
 def interface_of(address: str, place: Path) -> str:
-    """Return the interface with the network that an address lies in; empty where none has it.
+    """Return the interface with the network that contains an address; empty if none does.
 
-    :param place: directory of a process in /proc, whose network counts.
+    :param place: directory in /proc of a process in this network namespace.
     """
     number = struct.unpack("<I", socket.inet_aton(address))[0]
     best = ("", 0)
@@ -506,5 +508,5 @@ def interface_of(address: str, place: Path) -> str:
         length = bin(mask).count("1")
         if mask and number & mask == network and length > best[1]:
             best = (words[0], length)
-    # After the routes: a network of a machine's own may lie among these addresses.
+    # After the routes: a machine's own network may use these addresses.
     return best[0] or ("lo" if address.startswith("127.") else "")

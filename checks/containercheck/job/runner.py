@@ -1,14 +1,15 @@
 """Run sides once, or two at the same time, and keep the record of all runs (standard library only, Python 3.6).
 
-Runs print into ``rounds/<round>-<side>/``, where the script of what was run lies too; with swapped halves into
-``...-swapped/``. ``rounds.json`` is their record: ``why`` there were no more, ``"complete": true`` if the job came to
-its end, ``"judged": true`` if its first phase did, and ``ended`` with the name of the signal if it did not.
+Runs print into ``rounds/<round>-<side>/``, which also has their script; with swapped halves into ``...-swapped/``.
+``rounds.json`` is their record. It has ``why`` there were no more runs, ``"complete": true`` if the job came to its
+end, and ``"judged": true`` if its first phase did. ``ended`` has the name of the signal if the job did not come to its
+end.
 
-Of two sides at the same time, each has half of the node's cores and a process of its own below the runner, which is
-bound to its half with all its children. Each works in a directory of its own, because two runs that write the same file
-would spoil it: small files of the stage directory are copied there, large ones (an input) are hard links, links stay as
-they are. The side's script has the paths of its own directory in it. The rest of the library only reads ``halves`` in
-the record, and ``processors`` and ``ended_with`` of a run.
+If two sides run at the same time, each has half of the node's cores. Each has its own process below the runner, which
+is bound to its half with all its children. Each has its own working directory, because two runs that write the same
+file would spoil it. Small files of the stage directory are copied there, large ones (an input) are hard links, and
+links stay unchanged. The side's script has the paths of this directory in it. The rest of the library only reads
+``halves`` in the record, and ``processors`` and ``ended_with`` of a run.
 """
 
 import argparse
@@ -33,9 +34,9 @@ from containercheck.job.single_run import describe, run_once
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
 #: Largest file that is copied for each side, in bytes: programs change small inputs only.
 COPIED = 64 << 20
-#: Seconds between two looks whether a run has ended, and that both have to end after SIGTERM.
+#: Seconds between two checks that a run has ended, and time for both runs to end after SIGTERM.
 INTERVAL, PATIENCE = 0.05, 20.0
-#: Files of a stage directory that the job itself writes, and the runs do not read.
+#: Files of a stage directory that only the job itself writes; the runs do not read them.
 _NOT_READ = re.compile(
     r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|(facts|rounds|commands)\.json|.*\.surroundings|"
     + "|".join([contract.RUNS, contract.WATCH, contract.TRIALS, contract.DUET, re.escape(contract.REPRODUCER)])
@@ -45,11 +46,11 @@ RUN = "run.json"
 
 
 class HalvesError(Exception):
-    """The node has no two halves of that size, or a run could not be started; the message says which."""
+    """Report that the node has no two halves of that size, or that a run could not be started."""
 
 
 class Half(NamedTuple):
-    """A run on half of the node: of ``side``, by ``script``, on these processors, for ``limit`` seconds at most."""
+    """Hold a run on half of the node: ``side``, its ``script``, its processors, and at most ``limit`` seconds."""
 
     side: str
     script: str
@@ -63,8 +64,8 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
 
     :param wanted: cores that each must have.
     :param usable: processors that may be used.
-    :param root: of the file system in which Linux lists the threads of cores.
-    :raises HalvesError: there are too few.
+    :param root: root of the file system with Linux's lists of cores' threads.
+    :raises HalvesError: there are too few cores.
     """
     ordered = this_node.cores(usable, root)
     size = len(ordered) // 2
@@ -78,14 +79,14 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
 
 
 class Runner:
-    """Runs the sides of a job.
+    """Run the sides of a job.
 
     :param arguments: of the command line (rounds.py).
     :param facts: of the job.
-    :param began: start of the job, of the monotonic clock.
+    :param began: start of the job, by the monotonic clock.
     :ivar record: of all runs.
     :ivar coin: random order.
-    :ivar took: seconds of the last run of each side that ended well.
+    :ivar took: seconds of each side's last run that ended well.
     :raises HalvesError: the node has no two halves that are large enough.
     """
 
@@ -94,7 +95,7 @@ class Runner:
         self._arguments, self._facts, self._began = arguments, facts, began
         self._baselines = {side.name: side.compared_with or "" for side in facts.sides}
         self.took: Dict[str, float] = {}
-        # The processors of both halves; empty where sides run one after the other.
+        # The processors of both halves; empty if sides run one after the other.
         self._halves = halves(facts.duet["cores"], os.sched_getaffinity(0)) if facts.duet else ()
         self._has_directories = False
         seed = int.from_bytes(os.urandom(4), "big")
@@ -146,12 +147,12 @@ class Runner:
         limit: Optional[Callable[[str], float]] = None,
         in_turn: bool = False,
     ) -> Iterator[List[Dict[str, Any]]]:
-        """Run the sides of a round, and yield their parts of the record: each by itself, or both that ran at once.
+        """Run the sides of a round; yield their parts of the record, each by itself or both simultaneous ones.
 
-        Two sides at once run on halves of the node, and once more with the halves swapped, unless one has failed.
+        Simultaneous sides run on halves of the node, and once more with the halves swapped, unless one has failed.
 
         :param limit: returns the seconds that a side may take; by default :meth:`limit`.
-        :param in_turn: whether sides of a duet run one after the other, because a remedy has no half of its own.
+        :param in_turn: whether sides of a duet run one after the other, because a remedy has no half.
         """
         if in_turn or not self._halves:
             for side in sides:
@@ -161,7 +162,7 @@ class Runner:
             runs = self._run_both(number, turn, turn is not sides)
             yield runs
             if any(map(has_failed, runs)):
-                # The round cannot have a pair any more.
+                # The round has lost its pair.
                 return
 
     def _run_both(self, number: int, sides: Sequence[str], swapped: bool) -> List[Dict[str, Any]]:
@@ -190,7 +191,7 @@ class Runner:
 
     def _added(self, run: Dict[str, Any], number: int, side: str) -> Dict[str, Any]:
         run.update({"round": number, "side": side})
-        # A failed run may have ended at once, and its time is no measure for other runs.
+        # A failed run may have ended at once: its time is not a measure for other runs.
         if run["status"] == 0:
             self.took[side] = run["seconds"]
         self.record["runs"].append(run)
@@ -204,7 +205,7 @@ class Runner:
 
 
 def make_directories(sides: Sequence[str]) -> None:
-    """Make the working directory of each side, in the stage directory, which is the current one."""
+    """Make the working directory of each side in the stage directory, which is the current one."""
     stage = Path.cwd()
     shutil.rmtree(contract.DUET, ignore_errors=True)
     found = sorted(path for path in stage.iterdir() if not _NOT_READ.fullmatch(path.name))
@@ -228,10 +229,10 @@ def _copy(source: str, target: str) -> None:
 def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List[Dict[str, Any]]:
     """Run two sides at the same time, and return their parts of the record, in this order.
 
-    If one fails, the other is ended too: alone, it makes no pair.
+    If one fails, the other is ended too, as the pair is lost.
 
     :param collect, local_ranks: as for :func:`run_once`.
-    :raises HalvesError: one could not be started.
+    :raises HalvesError: a run could not be started.
     """
     others, started = disturbance.Watch(), time.monotonic()
     others.start()
@@ -266,7 +267,7 @@ def _start(half: Half, collect: List[str], local_ranks: int) -> int:
     """Start a process that runs one side, and return its id."""
     parent, output = os.getpid(), Path.cwd() / half.output
     sys.stdout.flush()
-    # A signal between fork and try would make the child leave this function and go on as the runner.
+    # A signal between fork and try would let the child leave this function and go on as the runner.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     pid = os.fork()
     if pid:
@@ -312,12 +313,12 @@ def _run_of(half: Half) -> Optional[Dict[str, Any]]:
 
 
 def has_failed(run: Dict[str, Any]) -> bool:
-    """Tell whether a run did not come to a good end."""
+    """Return whether a run ended badly."""
     return run["status"] != 0 or run["timed_out"] or run["printed_too_much"]
 
 
 def _run_ended_with(half: Half, seconds: float, failed: str) -> Dict[str, Any]:
-    """Return the part of the record of a run that was ended because the other one had failed."""
+    """Return the record of a run that was ended because the other one had failed."""
     run: Dict[str, Any] = {"seconds": seconds, "limit": half.limit, "status": 128 + signal.SIGTERM, "timed_out": False}
     run.update({"printed_too_much": False, "leftover_processes": [], "mpi": {}, "bound": []})
     return {**run, "output": str(half.output), "ended_with": failed}

@@ -1,16 +1,16 @@
-"""Find what this node's container runtime needs, on the node itself (standard library only; in the job).
+"""Find the needs of this node's container runtime, on the node itself (standard library only; in the job).
 
     python3 checks/containercheck/job runtime --command apptainer --ranks 4 --own-environment subject
     python3 checks/containercheck/job place /dev/shm/containercheck-1000-0123456789abcdef
 
-The first writes down the runtime's options for the side's commands (launch.py), and the words before the runtime that
-keep the host's settings out of an image with its own; and ``subject.runtime.json`` with the runtime's version. With
-``--way``, the runtime runs images in one of several ways, and the program proves that it does. It also checks that the
-image is the one that the build step recorded: the job may run hours later, and the file may have been replaced. If
-size, inode or time of change differ, the digest decides. For an image that is a directory, those of its files count.
+The first writes the runtime's options for the side's commands (launch.py), and the words before the runtime that keep
+the host's settings out of an image with its own. It writes ``subject.runtime.json`` with the runtime's version. With
+``--way``, it checks that the runtime has this way to run images. It also checks that the image is the one in the build
+step's record: the job may run hours later, and the file may have been replaced. If size, inode or time of change
+differ, the digest decides. For an image that is a directory, the digest of its files counts.
 
-The second makes a directory for this job alone where all users may write. It must not exist before. Directories there
-of the user's jobs that were killed are removed.
+The second makes a directory for this job alone, in a directory that all users may write to. It must not exist before.
+Directories of the user's killed jobs are removed there.
 """
 
 import argparse
@@ -33,11 +33,12 @@ from containercheck.job.container_runtimes import Runtime
 
 #: Variables with settings of the host's MPI, loader and Python.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
-#: Of these, the variables that the library sets for every container.
+#: Those of them that the library sets for every container.
 OURS = ("PMIX_MCA_gds",)
-#: Name of a directory for a job alone: the number of its user, and a random part that cannot be guessed.
+#: Name of a directory for one job: the number of its user, and a random part that cannot be guessed.
 DIRECTORY = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
-#: File in it that names its job, and age in seconds at which a job of another machine or PID namespace counts as ended.
+#: File in it with the job's identity. Age in seconds from which a job of another machine or PID namespace counts as
+#: ended.
 JOB, OLD = ".job", 7 * 86400.0
 
 
@@ -45,16 +46,16 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     """Return the options for running an image as one of ``ranks`` ranks of MPI on this node.
 
     Ranks of a node in separate user namespaces cannot reach each other's memory, and Open MPI and MPICH lose their
-    single-copy transfers. Only MPI's ranks wait for each other, in MPI_Init: if one ends before another has joined a
-    shared namespace, Apptainer fails, one time in four for a program of milliseconds ("could not open proc
-    directory").
+    single-copy transfers. Only MPI's ranks share a namespace, as they wait for each other in MPI_Init. If a process
+    ends before another has joined a shared namespace, Apptainer fails ("could not open proc directory"): one time in
+    four for a program of milliseconds.
 
     :param command: the runtime's command.
     """
     # See job/processes.py.
     chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
     if runtime.user_of_root and os.geteuid() != 0:
-        # As a user may run root's engine: through sudo, or as a member of its group.
+        # A user may run root's engine through sudo, or as a member of its group.
         of_root = answers_rootless(runtime, command) == "false"
         user = runtime.user_of_root.format(user=os.geteuid(), group=os.getegid())
         chosen += filter(None, [user if of_root else runtime.same_user])
@@ -67,14 +68,14 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
 
 
 def answers_rootless(runtime: Runtime, command: str) -> str:
-    """Return whether an engine runs without root, as it prints it: ``true``, ``false``, or nothing of either."""
+    """Return whether an engine runs without root, in its own words: ``true``, ``false``, or other output."""
     return processes.output_of([command, *runtime.rootless]).strip()
 
 
 def refuse_several_nodes(runtime: Runtime, command: str) -> None:
     """Check that the containers of an engine on several nodes have the host's network.
 
-    :raises SystemExit: they have not, because the engine runs without root.
+    :raises SystemExit: they do not, because the engine runs without root.
     """
     if runtime.network_of_root and answers_rootless(runtime, command) == "true":
         ways = " or ".join(f"{command}{container_runtimes.WAY}{way.name}" for way in runtime.ways if way.own_network)
@@ -87,7 +88,7 @@ def refuse_several_nodes(runtime: Runtime, command: str) -> None:
 def image_variables(runtime: Runtime, command: str, image: str, side: str) -> List[str]:
     """Write the variables that an image sets into a file, and return the option for it.
 
-    Without it, a runtime that hands on the whole environment would replace them by the host's.
+    Without it, a runtime that hands on the whole environment would replace them by the host's variables.
 
     :param image: its name in the storage of the runtime.
     """
@@ -98,11 +99,11 @@ def image_variables(runtime: Runtime, command: str, image: str, side: str) -> Li
 
 
 def hidden(runtime: Runtime, names: Iterable[str], own_environment: bool) -> List[str]:
-    """Return the job's variables with settings of the host's, which a runtime would hand on to the container.
+    """Return the job's variables with settings of the host, which a runtime would hand on to the container.
 
-    Variables that the launcher sets for its ranks are not among them: the job's environment lacks them. A runtime that
-    gives every container an LD_LIBRARY_PATH of its own may need the host's itself. With other runtimes the host's
-    directories would replace the image's, even where the host's MPI is brought in.
+    The launcher's variables for its ranks are not among them: the job's environment lacks them. A runtime that sets
+    LD_LIBRARY_PATH in every container may need the host's itself. With other runtimes the host's directories would
+    replace the image's, even with the host's MPI in the container.
 
     :param own_environment: whether the image brings its own MPI and settings; else only LD_LIBRARY_PATH is kept out.
     """
@@ -112,7 +113,7 @@ def hidden(runtime: Runtime, names: Iterable[str], own_environment: bool) -> Lis
 
 
 def identify(command: str) -> Tuple[Runtime, str]:
-    """Return the runtime of a command, and its version as it prints it; empty if it prints nothing."""
+    """Return the runtime of a command, and its output for the version; empty if it prints nothing."""
     output = processes.output_of([command, *container_runtimes.by_command(command).version]).strip()
     return container_runtimes.recognized(command, output), output
 
@@ -130,13 +131,13 @@ def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
     lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
     directives: Dict[str, List[str]] = {}
     for name, value in lines:
-        # Some, such as bind paths, occur several times.
+        # Some directives, such as bind paths, occur several times.
         directives.setdefault(name, []).append(value)
     return {name: ", ".join(values) for name, values in directives.items()}
 
 
 def is_crippled_root() -> bool:
-    """Tell whether this user is root without all capabilities (in a sandbox, say), and needs a user namespace."""
+    """Return whether this user is root without all capabilities (as in a sandbox), and needs a user namespace."""
     if os.geteuid() != 0:
         return False
     status = Path("/proc/self/status").read_text().splitlines()
@@ -146,7 +147,7 @@ def is_crippled_root() -> bool:
 
 
 def verify_image(link: Path) -> None:
-    """Compare an image with the record that the build step wrote beside the link to it.
+    """Compare an image with the record that the build step wrote next to the link to it.
 
     :raises SystemExit: it is another image, or is gone.
     """
@@ -163,7 +164,7 @@ def verify_image(link: Path) -> None:
 
 
 def copy_image(link: Path, target: Path) -> None:
-    """Copy an image into a directory of this job alone, and compare the copy with the record.
+    """Copy an image into a directory of this job, and compare the copy with the record.
 
     :raises SystemExit: it is another image, or there is no space for it.
     """
@@ -197,12 +198,12 @@ def _refuse_other(link: Path, record: Dict[str, Any], digest: str) -> None:
     if digest != record["sha256"]:
         sys.exit(
             f"error: {os.path.realpath(str(link))} is not the image that the build step found: its SHA-256 is "
-            f"{digest}, not {record['sha256']}\nit was replaced: run the check again, and look at who can write there"
+            f"{digest}, not {record['sha256']}\nit was replaced: run the check again, and see which users can write"
         )
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory for this job, unless it has it already; remove those of the user's jobs that have ended.
+    """Make a directory for this job unless it exists already; remove those of the user's ended jobs.
 
     :raises SystemExit: another job or user made it.
     """
@@ -217,8 +218,8 @@ def make_directory(directory: Path) -> None:
         return
     except OSError as error:
         sys.exit(f"error: {directory} cannot be made: {error.strerror}")
-    # The job is identified by the first process of its session, from which its other processes descend.
-    # In a PID namespace it may have no number; then the first process of the namespace stands for it.
+    # The job is identified by the first process of its session, the ancestor of its other processes. In a PID namespace
+    # this may have no number; then the first process of the namespace is used.
     first = os.getsid(0) or 1
     facts = (os.uname().nodename, first, locks.start_of(first), locks.namespace())
     (directory / JOB).write_text(" ".join(map(str, facts)) + "\n")
@@ -246,7 +247,7 @@ def _is_dead(directory: Path) -> bool:
 
 
 def make_place() -> None:
-    """Make the directory that the command line names, or print one error."""
+    """Make the directory of the command line, or print one error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     make_directory(parser.parse_args().directory)
@@ -260,11 +261,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
-    parser.add_argument("--way", default="", help="how the runtime is to run images, where it has several ways")
+    parser.add_argument("--way", default="", help="way to run images, if the runtime has several")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("--stored-image", action="store_true", help="the runtime keeps the image in its own storage")
-    parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
-    parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
+    parser.add_argument("--image", type=Path, help="link to the image, if it is a file: check it against its record")
+    parser.add_argument("--copy-to", type=Path, help="copy it there, into a directory of this job")
     parser.add_argument(
         "--required-option", help="option that the command must have, of a plugin that starts containers"
     )

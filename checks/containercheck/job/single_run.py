@@ -1,11 +1,11 @@
 """Run a script once, within limits of time and output (standard library only, Python 3.6 or newer; run in the job).
 
 A program that loops on an error prints as fast as it can, until the file system is full for all users. The kernel's
-limit (RLIMIT_FSIZE) would also apply to the files that IOzone measures with. So a thread samples the sizes of the
-output files while the script runs, and ends the run when they are too large.
+limit (RLIMIT_FSIZE) would also apply to the files of IOzone's measurement. So a thread samples the sizes of the output
+files while the script runs, and ends the run when they are too large.
 
-What a run leaves is found: processes and containers, which are ended; segments of MPI libraries in /dev/shm, which take
-the node's memory, and may make a later run fail; images that runtimes unpacked into /tmp (apptainer#737).
+Leftovers of a run are found. Processes and containers are ended. Segments of MPI libraries in /dev/shm take the node's
+memory, and may make a later run fail. Runtimes leave unpacked images in /tmp (apptainer#737).
 """
 
 import contextlib
@@ -22,24 +22,24 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Se
 
 from containercheck.job import contract, disturbance, processes, run_observation, texts
 
-#: Seconds that a run has to end after SIGTERM, and that its helpers have after its end.
+#: Seconds for a run to end after SIGTERM, and for its helpers to end after it.
 GRACE, SETTLE = 5.0, 2.0
 #: Seconds between two samples of time and sizes: a fast program prints about 100 MiB meanwhile.
 INTERVAL = 0.1
-#: Bytes that are kept of too long a file, at its beginning and at its end.
+#: Bytes of too long a file that are kept, at its beginning and at its end.
 KEPT = 1 << 20
 #: Directories for shared memory (shm_overview(7)) and for temporary files, of programs and of container runtimes.
 SHARED_MEMORY, TEMPORARY = "/dev/shm", "/tmp"
-#: Most files that are named; and most entries of a directory that are looked at, as each run looks twice.
+#: Most files that are named; and most entries of a directory, as each run looks twice.
 MOST_NAMED, MOST_ENTRIES = 20, 1000
 
 
 class Ended(NamedTuple):
-    """The end of a command: its exit status and its seconds.
+    """Hold the end of a command: its exit status and its seconds.
 
     :ivar timed_out: whether it was ended at its limit.
     :ivar printed_too_much: whether its files are too large.
-    :ivar leftovers: names of the processes and containers that went on; of a run that was ended only its containers.
+    :ivar leftovers: names of processes and containers that ran on; for an ended run only its containers.
     """
 
     status: int
@@ -50,7 +50,7 @@ class Ended(NamedTuple):
 
 
 class Watchdog(threading.Thread):
-    """A thread that ends a run when its time is up, or when its files become too large.
+    """End a run when its time is up, or when its files become too large, in a thread.
 
     :param leader: process group of the run.
     :param files: that the run writes.
@@ -72,7 +72,7 @@ class Watchdog(threading.Thread):
         deadline = time.monotonic() + self._limit
         while not self._finished.wait(INTERVAL):
             if size(self._files) > self._most:
-                # No time to end by itself: it could go on printing.
+                # Without time to end by itself, as it could go on printing.
                 self.printed_too_much = True
                 self.end(0.0)
                 return
@@ -86,24 +86,24 @@ class Watchdog(threading.Thread):
         processes.end(self._leader, grace, lambda: self.containers.extend(processes.remove_containers()))
 
     def stop(self) -> None:
-        """Stop sampling, and look at the sizes once more: the run may have ended before the first sample."""
+        """Stop sampling, and check the sizes once more: the run may have ended before the first sample."""
         self._finished.set()
         self.join()
         self.printed_too_much = self.printed_too_much or size(self._files) > self._most
 
 
 def execute(command: Sequence[str], files: Sequence[Path], limit: float, watchers: Sequence[Any] = ()) -> Ended:
-    """Run a command to its end, or to a limit, and end all that it started.
+    """Run a command to its end, or to a limit, and end all processes that it started.
 
-    :param files: for standard output and standard error; then those that the command writes.
+    :param files: for standard output and standard error; then the files that the command writes.
     :param limit: seconds after which it is ended.
-    :param watchers: what looks at the run, with methods ``start`` and ``finish``.
+    :param watchers: objects that look at the run, with methods ``start`` and ``finish``.
     """
     with processes.none_left_behind(), files[0].open("wb") as out, files[1].open("wb") as err:
         for watcher in watchers:
             watcher.start()
         started = time.monotonic()
-        # A process group, to end it by; not a session, to which the kernel gives a share of its own (autogroup).
+        # A process group, to end it by; not a session, as the kernel gives sessions their own share (autogroup).
         process = subprocess.Popen(
             command,
             env=processes.environment(),
@@ -120,7 +120,7 @@ def execute(command: Sequence[str], files: Sequence[Path], limit: float, watcher
             seconds = time.monotonic() - started
             watchdog.stop()
             if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
-                # If the whole job is ended, this process gets its signal a moment later: the run has not failed.
+                # If the whole job is ended, this process gets its signal a moment later; the run has not failed then.
                 time.sleep(SETTLE)
         except BaseException:
             # The scheduler kills soon.
@@ -151,11 +151,11 @@ def run_once(
 ) -> Dict[str, Any]:
     """Run one script once and return its part of the record.
 
-    :param script: its text; it is kept beside its output.
+    :param script: its text, kept next to its output.
     :param output: directory for its output (``out``, ``err``) and for the files named in ``collect``.
     :param limit: seconds after which it is ended.
     :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
-    :param alone: whether no other run goes on at the same time; for two runs, the caller looks for disturbance.
+    :param alone: whether no other run is in progress; for two runs, the caller looks for disturbance.
     """
     output.mkdir(parents=True)
     path = output / contract.SCRIPT
@@ -170,7 +170,7 @@ def run_once(
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
-    # Two runs at once are disturbed, and leave files, at the same time.
+    # Two simultaneous runs are disturbed, and leave files, at the same time.
     elsewhere = others.seen() if alone else disturbance.Seen([], {})
     return {
         "seconds": ended.seconds,
@@ -214,13 +214,13 @@ def describe(run: Dict[str, Any]) -> str:
 def prepare(script: Path, limit: float) -> None:
     """Run the script that makes the input of all runs.
 
-    :param limit: seconds after which it is ended, with all that it started.
-    :raises SystemExit: it fails, or exceeds its limit; its standard error is printed again. If its status says that the
-        check cannot run on this node, the reason is written to a file, for a skip; else a file says that it failed.
+    :param limit: seconds after which it is ended, with all processes that it started.
+    :raises SystemExit: it fails, or exceeds its limit; its standard error is printed again. If its status means that
+        the check cannot run on this node, the reason is written to a file, for a skip; else a file records the failure.
     """
     files = [script.with_suffix(".out"), script.with_suffix(".err")]
     status, _, timed_out, printed_too_much, _ = execute(["bash", "-e", str(script)], files, limit)
-    # A script that somebody else killed has not failed by itself.
+    # A script that another process killed has not failed by itself.
     if timed_out or printed_too_much or status > 0 and status != contract.UNSUPPORTED:
         Path(contract.UNPREPARED).touch()
     if printed_too_much:
@@ -263,17 +263,17 @@ def cut(paths: Iterable[Path]) -> None:
 
 
 def entries(place: str) -> Optional[Dict[str, int]]:
-    """Return the bytes of this user's files in a directory, and 0 for each of its directories there, by name.
+    """Return the bytes of this user's files in a directory, and 0 for each of its subdirectories, by name.
 
-    The content of these directories does not count. None where the directory has too many entries, or is not readable.
+    The content of subdirectories does not count. None if the directory has too many entries, or is not readable.
     """
     sizes = {}
     try:
-        # A look at each takes longer by far than the list of them.
+        # A look at each takes far longer than listing them.
         if len(os.listdir(place)) > MOST_ENTRIES:
             return None
         for entry in os.scandir(place):
-            # A file that goes away meanwhile was not left.
+            # A file that disappears meanwhile was not left.
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 is_file = stat.S_ISREG(status.st_mode)
@@ -285,11 +285,11 @@ def entries(place: str) -> Optional[Dict[str, int]]:
 
 
 def left(before: Optional[Dict[str, int]], place: str) -> Dict[str, Any]:
-    """Return ``count``, ``bytes`` and the first ``names`` of the entries that were not there before; empty for none.
+    """Return ``count``, ``bytes`` and the first ``names`` of the new entries; empty for none.
 
-    An entry that a living process uses is another session's: the processes of the run have ended.
+    An entry that a living process uses belongs to another session: the processes of the run have ended.
 
-    :param before: see :func:`entries`; None where it is not known.
+    :param before: see :func:`entries`; None if unknown.
     """
     after = entries(place) if before is not None else None
     if before is None or after is None:
@@ -301,7 +301,7 @@ def left(before: Optional[Dict[str, int]], place: str) -> Dict[str, Any]:
 
 
 def _in_use(place: str) -> Set[str]:
-    """Return the entries of a directory below which processes that may be looked at have a file mapped or opened."""
+    """Return the entries of a directory with a file, at any depth, that a readable process has mapped or opened."""
     names = set()
     start = place.rstrip("/") + "/"
     for process in filter(str.isdigit, os.listdir("/proc")):

@@ -1,12 +1,12 @@
 """Start the ranks of containers once before the rounds (standard library only, Python 3.6 or newer; in the job).
 
-The side's own launcher starts ``mpi-ranks`` in its container, a program that prints who started it (checks/src/ranks).
-Launchers and ranks speak PMIx or PMI, and two releases may be incompatible: the ranks then end in MPI_Init, or each
-runs as a job of its own. Known ways to start them are tried (:func:`ways`); ``subject.started.json`` names the one
-that worked. No way is tried where the two should be compatible: the check is there to find that fault.
+The side's own launcher starts ``mpi-ranks`` in its container, a program that prints its launcher's name
+(checks/src/ranks). Launchers and ranks speak PMIx or PMI, and two releases may be incompatible. The ranks then end in
+MPI_Init, or each runs as its own job. Known ways to start them are tried (:func:`ways`); ``subject.started.json`` has
+the one that worked. If both should be compatible, no other way is tried: the check must find that fault.
 
-A container whose ranks do not start has no rounds. The job then tries what may be the cause (confirmation.py): first
-what only the start can show (:func:`causes`), then what the sides saw.
+A container without started ranks has no rounds. The job then tries possible causes (confirmation.py): first those that
+only the start can show (:func:`causes`), then differences in the observations of the sides.
 """
 
 import json
@@ -26,25 +26,25 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reasons import CAUSE, ERROR
 from containercheck.job.single_run import run_once
 
-#: Seconds that the ranks have to find each other.
+#: Seconds for the ranks to find each other.
 PATIENCE = 120
 
 
 class NotStarted(Exception):
-    """The ranks of a container do not come up as one job; the message says why, and what to do.
+    """Report that the ranks of a container do not start as one job; the message has the reason and a remedy.
 
-    :ivar library: the image's MPI; empty where it printed nothing.
-    :ivar seconds: that the start took.
+    :ivar library: the image's MPI; empty if it printed nothing.
+    :ivar seconds: duration of the start.
     """
 
     def __init__(self, reason: str, library: str = "", seconds: float = 0.0) -> None:
-        """Keep what was seen."""
+        """Keep the observations."""
         super().__init__(reason)
         self.library, self.seconds = library, seconds
 
 
 class Way(NamedTuple):
-    """A way to start the ranks.
+    """Describe a way to start the ranks.
 
     ``words`` come before the container runtime's, ``label`` describes it in the results.
     """
@@ -53,26 +53,26 @@ class Way(NamedTuple):
     label: str
 
 
-#: Advice where no way works; the first where versions of PMIx differ.
-OTHER_IMAGE = "Use an image whose MPI is the host's (-S release=, or the site's extras), or check"
+#: Advice if no way works; the first if versions of PMIx differ.
+OTHER_IMAGE = "Use an image with the host's MPI (-S release=, or the site's extras), or check"
 ADVICE = (
-    "what the container lets in, and its limits; "
-    f"what the ranks printed is in {contract.TRIALS}/ of the stage directory"
+    "the variables and directories that reach the container, and its limits; "
+    f"the output of the ranks is in {contract.TRIALS}/ of the stage directory"
 )
-#: Patterns of the version that launchers print.
+#: Patterns of launchers' versions in their output.
 LAUNCHERS = {"Open MPI": r"\(Open MPI\) (\S+)", "Slurm": r"^slurm\S* (\S+)", "MPICH": r"Version: +(\S+)"}
 #: The launcher of the job, unchanged.
 PLAIN = Way("", "by the job's launcher")
 #: Open MPI 5 starts ranks through PRRTE, which does not set the variables by which Open MPI 4 detects a PMIx server:
-#: its ranks start as singletons. ``JSM_JSRUN_PORT`` is a variable of IBM's launcher, with which ranks use PMIx only
-#: (Open MPI 4.1, orte/mca/schizo/jsm/schizo_jsm.c). PRRTE also hands on the path of the host's own plugins.
+#: its ranks start as singletons. ``JSM_JSRUN_PORT`` is a variable of IBM's launcher; with it, ranks use PMIx only (Open
+#: MPI 4.1, orte/mca/schizo/jsm/schizo_jsm.c). PRRTE also hands on the path of the host's own plugins.
 AS_JSM = Way(
     "env -u OMPI_MCA_mca_base_component_path JSM_JSRUN_PORT=0",
     "by the job's launcher, with the environment that makes Open MPI 4 use PMIx (JSM_JSRUN_PORT)",
 )
-#: On one node, the image's own launcher can start the ranks inside the container, without the host's.
+#: On one node, the image's own launcher can start the ranks inside the container, without the host's launcher.
 INSIDE = Way("", "by the image's own mpirun, inside one container")
-#: In containers with a network of their own it does so on each node, without the host's.
+#: In containers with their own network it does so on each node, without the host's launcher.
 OWN_NETWORK = Way("", "by the image's own mpirun, in one container on each node, with a network of its own")
 
 #: Most PMI plugins that are tried.
@@ -92,19 +92,19 @@ def other_plugins(launcher: str, plugins: Iterable[str], library: str) -> List[s
 
 
 class Host(NamedTuple):
-    """Name and version of the host's ``launcher``, and version of the ``pmix`` that it offers, if any."""
+    """Hold name and version of the host's ``launcher``, and the version of its ``pmix``, if any."""
 
     launcher: str
     pmix: str
 
 
 class Seen(NamedTuple):
-    """What the ranks printed.
+    """Hold the output of the ranks.
 
-    ``status`` is that of the launcher, None if it was ended at its limit; ``sizes`` has the size of its job for each
-    rank that came through MPI_Init. ``library`` and ``own`` are the image's MPI and its PMIx, ``server`` is the PMIx
-    server that the ranks found; empty if nothing was printed of them. ``last`` is the last line that gives a reason;
-    ``error`` is that line if it states an error, else empty.
+    ``status`` is that of the launcher, None if it was ended at its limit. ``sizes`` has the size of its job for each
+    rank that passed MPI_Init. ``library`` and ``own`` are the image's MPI and its PMIx, ``server`` is the PMIx server
+    that the ranks found; empty if not printed. ``last`` is the last line that gives a reason; ``error`` is that line if
+    it states an error, else empty.
     """
 
     status: Optional[int]
@@ -117,9 +117,9 @@ class Seen(NamedTuple):
 
 
 def read(text: str, status: Optional[int]) -> Seen:
-    """Read what the ranks printed.
+    """Read the output of the ranks.
 
-    :param text: all that was printed.
+    :param text: the whole output.
     """
 
     def first(pattern: str) -> str:
@@ -129,19 +129,19 @@ def read(text: str, status: Optional[int]) -> Seen:
     sizes = [int(size) for size in re.findall(r"^rank \d+ of (\d+)$", text, re.MULTILINE)]
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
     last = texts.sanitized(reasons.why(text, ""))
-    # MPICH says "MPICH Version:", a tab, and its number.
+    # MPICH prints "MPICH Version:", a tab, and its number.
     library = texts.printable(" ".join(first(r"^library (.*)$").replace("Version:", "").split()))
     error = texts.sanitized(reasons.error(text, "", (CAUSE, ERROR)))
     return Seen(status, sizes, library, first("^own" + number), first("^server" + number), last, error)
 
 
 def is_one_job(seen: Seen, ranks: int) -> bool:
-    """Tell whether all ranks came up, and in one job."""
+    """Return whether all ranks started, in one job."""
     return seen.status == 0 and seen.sizes == [ranks] * ranks
 
 
 def ways(seen: Seen, host: Host, nodes: int) -> List[Way]:
-    """Return the ways to try if the image's own MPI did not start the plain way.
+    """Return the ways to try if the plain way did not start the image's own MPI.
 
     :param seen: outcome of the plain way.
     :param nodes: nodes of the job.
@@ -172,7 +172,7 @@ def ask_host(words: str) -> Host:
 
 
 def outcome(seen: Seen, ranks: int) -> str:
-    """Return how many ranks came up, in words."""
+    """Return in words how many ranks started."""
     if seen.status is None:
         return f"they did not come up within {PATIENCE} s"
     if ranks > 1 and set(seen.sizes) == {1}:
@@ -183,16 +183,16 @@ def outcome(seen: Seen, ranks: int) -> str:
 
 
 def explain(seen: Seen, ranks: int, host: Host) -> str:
-    """Return why the ranks did not come up as one job of the right size, in one line.
+    """Return the reason why the ranks did not start as one job of the right size, in one line.
 
-    What they printed comes first; versions of PMIx are a reason only where they differ.
+    Their output comes first; versions of PMIx are a reason only if they differ.
     """
     pmix = f"PMIx {host.pmix}" if host.pmix else "no PMIx"
     image = re.sub(r"^Open MPI v", "Open MPI ", seen.library)
     if not image:
         return f"the ranks cannot be started in the container ({host.launcher}): {seen.last}"
     own = f"has PMIx {seen.own}" if seen.own else "has no PMIx"
-    lost = "; what the launcher sets in their environment does not reach them" if host.pmix and not seen.server else ""
+    lost = "; the launcher's variables do not reach them" if host.pmix and not seen.server else ""
     printed = f"the ranks printed: {seen.error}; " if seen.error else ""
     if host.pmix == seen.own:
         return f"{printed}{outcome(seen, ranks)}{lost} (host: {host.launcher}, image: {image}, both with {pmix})"
@@ -201,27 +201,27 @@ def explain(seen: Seen, ranks: int, host: Host) -> str:
 
 
 class RankStart:
-    """Trial starts of the ranks of a side, or of the same side with a remedy.
+    """Start the ranks of a side, or of the same side with a remedy, as a trial.
 
     :param name: of the side.
-    :ivar facts: how many ``ranks`` on how many ``nodes``, the ``launcher``'s words, whether the image's launcher starts
-        them in an ``own_network``, and whether the ``host_mpi`` runs in the container (sides/commands.py).
+    :ivar facts: the number of ``ranks`` and ``nodes``; the ``launcher``'s words; whether the image's launcher starts
+        the ranks in an ``own_network``; whether the ``host_mpi`` runs in the container (sides/commands.py).
     """
 
     def __init__(self, name: str) -> None:
         """Read the commands of the side."""
         side = launch.Launch(name)
         self.name, self.facts = name, side.container["ranks"]
-        #: Words before the container, whatever the way; see job/runtime_start.py.
+        #: Words before the container, for any way; see job/runtime_start.py.
         self._words: List[str] = side.words.get("start", [])
 
     def comes_up(self) -> bool:
-        """Start the ranks as the runs of the side start them; return whether all came up in one job."""
+        """Start the ranks like the runs of the side; return whether all started in one job."""
         way = INSIDE if launch.Launch(self.name).words.get("is-inside") else PLAIN
         return is_one_job(self._run(way), self.facts["ranks"])
 
     def find(self) -> Dict[str, str]:
-        """Find a way and set it for the rounds; return its name, and the reason why it is not the plain one.
+        """Find a way and set it for the rounds; return its name, and the reason if it is not the plain one.
 
         :raises NotStarted: no way works.
         """
@@ -236,7 +236,7 @@ class RankStart:
         if is_one_job(first, ranks):
             return {"started": plain.label, "because": ""}
         if plain is OWN_NETWORK:
-            printed = f"{first.last}. What they printed is in {contract.TRIALS}/"
+            printed = f"{first.last}. Their output is in {contract.TRIALS}/"
             raise NotStarted(f"{plain.label}: {outcome(first, ranks)}: {printed}", first.library, seconds)
         host = ask_host(self.facts["launcher"])
         why = explain(first, ranks, host)
@@ -249,11 +249,11 @@ class RankStart:
         raise NotStarted(f"{why}. {advice} {ADVICE}", first.library, seconds)
 
     def _set(self, way: Way) -> None:
-        """Have the side's commands start the ranks this way."""
+        """Let the side's commands start the ranks this way."""
         launch.note(self.name, {"start": [*self._words, *way.words.split()], "is-inside": way is INSIDE})
 
     def _run(self, way: Way) -> Seen:
-        """Start the ranks, and return what they printed."""
+        """Start the ranks, and return their output."""
         command = contract.START_INSIDE if way is INSIDE else contract.START_RANKS
         status, text = self._output_of(command)
         return read(text, status)
@@ -267,7 +267,7 @@ class RankStart:
         return None if run["timed_out"] else run["status"], text
 
     def _has_program(self) -> bool:
-        """Tell whether the image has ``mpi-ranks``.
+        """Return whether the image has ``mpi-ranks``.
 
         Only one container is started: Apptainer fails if a rank ends before another has joined it.
         """
@@ -275,7 +275,7 @@ class RankStart:
 
 
 def start_all(facts: Facts) -> Dict[str, NotStarted]:
-    """Find a way for the ranks of each container that was prepared, and write it down.
+    """Find a way to start the ranks of each prepared container, and save it.
 
     :returns: by side, the reason why its ranks do not start; its file of lost sides has it too.
     """
@@ -293,7 +293,7 @@ def start_all(facts: Facts) -> Dict[str, NotStarted]:
 
 
 def causes(name: str, library: str) -> List[Cause]:
-    """Return the PMI plugins with which srun may start the ranks of a side.
+    """Return as causes the PMI plugins with which srun may start the ranks of a side.
 
     :param library: the image's MPI.
     """
@@ -303,7 +303,7 @@ def causes(name: str, library: str) -> List[Cause]:
     sentence, source = "srun starts the ranks with a PMI plugin that they do not take", "Slurm MPI guide"
     found = []
     for plugin in other_plugins(facts["launcher"], inventory.pmi_plugins(), library):
-        # The host's MPI is that of bare too: what starts it is the partition's, and srun reads the variable.
+        # The host's MPI is also bare's: the partition's setting starts it, and srun reads the variable.
         place = f"the site's extras: image_launcher_options: ['--mpi={plugin}']"
         if facts["host_mpi"]:
             place = f"the partition's env_vars: [['SLURM_MPI_TYPE', '{plugin}']]"

@@ -1,7 +1,7 @@
 """Make texts from outside safe to publish, put numbers and sizes into words, and read lists of processors.
 
-A text is safe if it is printable, short, and without passwords. All output of programs, names of processes and
-addresses go through :func:`sanitized` or :func:`printable` before they enter a message, a record or a report: terminals
+A text is safe if it is printable, short, and without passwords. Output of programs, names of processes and addresses go
+through :func:`sanitized` or :func:`printable` before they enter a message, a record or a report. The reason: terminals
 obey escape sequences, and reports are published.
 
 Standard library only, Python 3.6 or newer.
@@ -17,7 +17,7 @@ from typing import Any, List, Optional, Set
 
 #: Most characters of a line, and most lines of a message.
 LINE, LINES = 500, 40
-#: Most bytes that are read of a file that is searched as a whole, and of one of which the end is enough.
+#: Most bytes of a file that is searched as a whole, and of a file of which only the end is read.
 READ, TAIL = 64 << 20, 1 << 20
 #: Address, with user and password before the host and a query after the path. The ``@`` of a digest follows no user.
 _ADDRESS = re.compile(
@@ -26,15 +26,15 @@ _ADDRESS = re.compile(
 
 
 class TooLongError(Exception):
-    """A file with more bytes than are read; the message says how many, and where."""
+    """Report a file with too many bytes; the message has its size and path."""
 
 
 def printable(text: str, longest: int = LINE) -> str:
     """Return a text as one line that moves no cursor, with control characters as escapes and its middle cut out.
 
-    Characters that turn the direction of writing or separate lines (Unicode's Cc, Cf, Zl, Zp) are escaped too.
+    Characters that change the direction of writing or separate lines (Unicode's Cc, Cf, Zl, Zp) are escaped too.
 
-    :param longest: characters that are kept; the number of those left out is stated.
+    :param longest: number of characters to keep; the text states how many are left out.
 
     >>> print(printable("a\\x1b]0;owned\\x07b\\u202e\\tc"))
     a\\x1b]0;owned\\x07b\\u202e c
@@ -73,7 +73,7 @@ def without_credentials(text: str) -> str:
 
 
 def sanitized(text: str, longest: int = LINE) -> str:
-    """Return a text that is safe to publish: each line printable and cut, at most :data:`LINES` of them."""
+    """Return a text that is safe to publish: each line printable and cut, at most :data:`LINES` lines."""
     lines = text.splitlines()
     if len(lines) > LINES:
         half = LINES // 2
@@ -82,10 +82,10 @@ def sanitized(text: str, longest: int = LINE) -> str:
 
 
 def read(path: Path, most: int = READ) -> str:
-    """Return the text of a file; bytes that are no UTF-8 are replaced.
+    """Return the text of a file; bytes that are not UTF-8 are replaced.
 
     :raises TooLongError: the file has more bytes than ``most``.
-    :raises OSError: the file cannot be read, or is no regular file.
+    :raises OSError: the file cannot be read, or is not a regular file.
     """
     with path.open("rb") as stream:
         _require_file(stream.fileno(), path)
@@ -96,10 +96,10 @@ def read(path: Path, most: int = READ) -> str:
 
 
 def tail(path: Path, most: int = TAIL) -> str:
-    """Return the text at the end of a file, from the beginning of a line on where there is one.
+    """Return the text at the end of a file, from the beginning of a line if it has lines.
 
     :param most: bytes that are read.
-    :raises OSError: the file cannot be read, or is no regular file.
+    :raises OSError: the file cannot be read, or is not a regular file.
     """
     with path.open("rb") as stream:
         size = _require_file(stream.fileno(), path)
@@ -111,11 +111,11 @@ def tail(path: Path, most: int = TAIL) -> str:
 
 
 def ends(path: Path, head: int = TAIL, most: int = TAIL) -> str:
-    """Return the text at the beginning and at the end of a file, whole lines where there are some.
+    """Return the text at the beginning and at the end of a file, in whole lines if it has lines.
 
     :param head: bytes that are read at the beginning.
     :param most: bytes that are read at the end.
-    :raises OSError: the file cannot be read, or is no regular file.
+    :raises OSError: the file cannot be read, or is not a regular file.
     """
     with path.open("rb") as stream:
         size = _require_file(stream.fileno(), path)
@@ -129,16 +129,16 @@ def ends(path: Path, head: int = TAIL, most: int = TAIL) -> str:
 def _require_file(descriptor: int, path: Path) -> int:
     """Return the size of an open file.
 
-    :raises OSError: it is no regular file, and may have no end.
+    :raises OSError: it is not a regular file, and may have no end.
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return status.st_size
 
 
 def first(lines: List[str], most: int) -> str:
-    """Return the first of some lines, safe to publish, and the number of the others."""
+    """Return the first lines, safe to publish, and the number of the others."""
     more = f"\n({len(lines) - most} more)" if len(lines) > most else ""
     return sanitized("\n".join(lines[:most])) + more
 
@@ -156,12 +156,12 @@ def cleaned(value: Any) -> Any:
 
 
 def number(value: Optional[float], digits: int = 4, sign: str = "") -> str:
-    """Return a number with a given count of significant digits and no exponent; a question mark for None and NaN."""
+    """Return a number with these significant digits and no exponent; a question mark for None and NaN."""
     if value is None or math.isnan(value):
         return "?"
     if math.isinf(value):
         return "-∞" if value < 0 else f"{sign}∞"
-    # A rounding error of equal numbers' difference is 0; adding 0 removes the sign of -0.
+    # The rounding error of an equal pair's difference is 0; adding 0 removes the sign of -0.
     value = 0.0 if abs(value) < 1e-12 else value + 0.0
     places = 0 if value == 0 else digits - 1 - math.floor(math.log10(abs(value)))
     text = f"{round(value, places):{sign}.{max(places, 0)}f}"
@@ -181,7 +181,7 @@ def size(count: float) -> str:
 
 
 def cores_of(text: str) -> Set[int]:
-    """Return the processors in a list as Linux writes it.
+    """Return the processors in one of Linux's lists.
 
     >>> sorted(cores_of("0-2,8"))
     [0, 1, 2, 8]

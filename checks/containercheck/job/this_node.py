@@ -1,13 +1,15 @@
 """Look at the node of a job, its cores and its state, and keep its processors busy (standard library only, Python 3.6).
 
-A hypervisor may move an idle processor to another core when it wakes up, so that two ranks run on neighbouring cores
-in one run and on distant ones in the next. So a process for each processor spins in Linux's class SCHED_IDLE, which
-runs when no other process wants to (sched(7)). On the virtual machine where this was tried, pairs of bare
-runs then spread by 2.5 in place of 17 % (Ping Pong's latency), 4 in place of 6 % (its bandwidth), 11 in place of 18 %
-(HPL in HPCC) and, in the median of HPCC's fourteen metrics, 9 in place of 14 %.
+A hypervisor may move an idle processor to another core when it wakes up. Two ranks then run on neighbouring cores in
+one run and on distant ones in the next. So a process for each processor spins in Linux's class SCHED_IDLE, which runs
+only when no other process wants to (sched(7)). On the tested virtual machine, the spread of pairs of bare runs became
+smaller:
+
+- Ping Pong: latency 2.5 in place of 17 %, bandwidth 4 in place of 6 %;
+- HPCC: HPL 11 in place of 18 %, median of its fourteen metrics 9 in place of 14 %.
 
 The class counts only among processes of the same session (autogroup) or cgroup. So this works for runs in the runner's
-own session, and not for those that a daemon starts.
+own session, but not for those that a daemon starts.
 """
 
 import contextlib
@@ -24,14 +26,14 @@ from containercheck.job import architectures, processes
 CPUINFO, RELEASE = Path("/proc/cpuinfo"), Path("/etc/os-release")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SYSTEM = re.compile(r"^PRETTY_NAME=\"?([^\"\n]+)", re.MULTILINE)
-#: Where Linux lists the hardware threads of a processor's core, and its socket.
+#: Directory with Linux's lists of a core's hardware threads, and its socket.
 TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
 
 
 def facts() -> Dict[str, str]:
     """Return kernel, processor, system and frequency governor: facts that may explain a change of bare metrics.
 
-    Those that cannot be read are left out.
+    Facts that cannot be read are left out.
     """
     system = SYSTEM.search(_text(RELEASE))
     known = {
@@ -54,7 +56,7 @@ def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
     """Return the processors of each core, socket after socket.
 
     :param usable: processors that may be used.
-    :param root: of the file system in which Linux lists the threads of cores.
+    :param root: root of the file system with Linux's lists of cores' threads.
     """
     by_core: Dict[Tuple[int, str], List[int]] = {}
     for processor in sorted(usable):
@@ -65,7 +67,7 @@ def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
 
 
 def listed(processors: Set[int]) -> str:
-    """Return processors as Linux lists them.
+    """Return processors in the form of Linux's lists.
 
     >>> listed({8, 0, 1, 2})
     '0-2,8'
@@ -78,13 +80,13 @@ def listed(processors: Set[int]) -> str:
 
 
 def is_virtual(cpuinfo: str) -> bool:
-    """Tell whether a hypervisor runs this machine, from ``/proc/cpuinfo``; on x86 only, where processors say so."""
+    """Return whether a hypervisor runs this machine, from ``/proc/cpuinfo``; only x86 processors report it."""
     return any(line.startswith("flags") and "hypervisor" in line.split() for line in cpuinfo.splitlines())
 
 
 @contextlib.contextmanager
 def kept_awake(wanted: bool) -> Iterator[bool]:
-    """Keep the processors of this process busy on a virtual machine; give whether that is done.
+    """Keep the processors of this process busy on a virtual machine; yield whether this is done.
 
     :param wanted: whether to do so if the machine is virtual.
     """
@@ -100,7 +102,7 @@ def kept_awake(wanted: bool) -> Iterator[bool]:
 
 
 def _end(child: int) -> None:
-    """End a child process, and print a line if it ended by itself before.
+    """End a child process; print a line if it had already ended.
 
     Its number is not used again before it is waited for: see ``processes.reap``.
     """

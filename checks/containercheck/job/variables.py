@@ -1,7 +1,7 @@
 """Decide which values of environment variables are published, and replace the others by fingerprints.
 
-A variable may be a password, and others read what is written into a stage directory or a report. So only values of
-variables that are known to hold settings are published; of all others a fingerprint, by which two can be compared.
+A variable may be a password, and other users can read files in a stage directory or a report. So only values of known
+settings are published. Other values get a fingerprint, by which two can be compared.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -17,8 +17,9 @@ from containercheck.job import texts
 from containercheck.job.container_runtimes import RUNTIMES
 
 # fmt: off
-#: Variables whose values are published: names, and beginnings of names (with ``_`` at the end). Settings of MPI, its
-#: fabrics, OpenMP, mathematical libraries, GPUs, loaders and locales; what describes the job, and what runtimes set.
+#: Variables with published values: names, and beginnings of names (with ``_`` at the end). They are settings of MPI,
+#: its fabrics, OpenMP, mathematical libraries, GPUs, loaders and locales; the job's description; and variables of
+#: runtimes.
 PUBLIC = frozenset([
     "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "MANPATH", "MODULEPATH", "LOADEDMODULES",
     "PYTHONPATH", "PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC",
@@ -33,15 +34,15 @@ PUBLIC = frozenset([
     *(runtime.settings for runtime in RUNTIMES if runtime.settings),
 ])
 # fmt: on
-#: Words in the name of a variable that is secret all the same (SLURM_JWT, APPTAINER_DOCKER_PASSWORD, and the key that
-#: Open MPI gives the ranks of a job).
+#: Words in the name of a variable that is secret anyway. Examples: SLURM_JWT, APPTAINER_DOCKER_PASSWORD, and Open MPI's
+#: key for the ranks of a job.
 SECRET = re.compile(r"TOKEN|SECRET|PASS|PWD_|KEY|CRED|AUTH|JWT|COOKIE|PRIVATE|SIGNATURE|TRANSPORTS", re.IGNORECASE)
-#: Number of digits of a fingerprint: enough to tell two values apart.
+#: Number of digits of a fingerprint: enough to distinguish two values.
 DIGITS = 8
 
 
 def is_public(name: str) -> bool:
-    """Tell whether the value of a variable may be published.
+    """Return whether the value of a variable may be published.
 
     >>> [is_public(name) for name in ("OMP_PLACES", "PATH", "PATH_2", "CI_JOB_TOKEN", "SLURM_JWT", "UCX_TLS")]
     [True, True, False, False, False, True]
@@ -54,8 +55,8 @@ def is_public(name: str) -> bool:
 def redacted(name: str, value: str, key: bytes) -> str:
     """Return the value of a variable if it is public, else its fingerprint.
 
-    :param key: the job's, removed when the job ends: afterwards values cannot be tried with it, however short the
-        secret is; and a secret has another fingerprint in every job.
+    :param key: the job's, removed when the job ends. Afterwards even a short secret cannot be guessed with it, and a
+        secret has another fingerprint in every job.
     """
     if is_public(name):
         return texts.printable(texts.without_credentials(value))
@@ -64,7 +65,7 @@ def redacted(name: str, value: str, key: bytes) -> str:
 
 
 def lasting(name: str, value: str, key: bytes) -> str:
-    """Return a fingerprint of a variable's value by which nights can be compared; empty for one that may be a secret.
+    """Return a fingerprint of a variable's value to compare nights; empty if the value may be a secret.
 
     :param key: see :func:`lasting_key`; empty for no fingerprints.
     """
@@ -74,7 +75,7 @@ def lasting(name: str, value: str, key: bytes) -> str:
 
 
 def lasting_key() -> bytes:
-    """Return a key of this user that no report has, and make it when it is first needed; empty where none can be kept.
+    """Return a key of this user that no report has, made when first needed; empty if it cannot be stored.
 
     It stays in the user's own directory, so that the same value has the same fingerprint in every job.
     """
@@ -87,13 +88,13 @@ def lasting_key() -> bytes:
 
 
 def split(variables: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """Split variables into those whose values may be published, and the others."""
+    """Split variables into public ones and others."""
     public = {name: value for name, value in variables.items() if is_public(name)}
     return public, {name: value for name, value in variables.items() if name not in public}
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whatever the umask is and whatever was there.
+    """Write a file that only its owner can read, for any umask, and in place of any file there.
 
     :raises OSError: the file cannot be written.
     """
@@ -105,7 +106,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def key_of(path: Path) -> bytes:
-    """Return a key, and make it when it is first needed.
+    """Return a key, made when first needed.
 
     :param path: of the file with the key; that of a job is removed when the job ends.
     :raises OSError: the file cannot be written or read.

@@ -65,7 +65,7 @@ def test_equal_runs_pass_and_end_by_themselves(faults):
     # 0.5 s against 0.51 or 0.5.
     assert 100 * (0.5 / 0.51 - 1) <= row["overhead"] <= 0
     record = record_of_job(case)
-    assert record["why"] == "every metric has its verdict, or more would not tell"
+    assert record["why"] == "every metric has its verdict, or more would not decide"
     assert len(case["measured"]) == len(record["runs"]) / 2 - len(record["replaced"]) == 6
     assert {0.51, 0.5} >= {round_["baseline"]["time"] for round_ in case["measured"]}
     assert {round_["subject"]["time"] for round_ in case["measured"]} == {0.5}
@@ -77,7 +77,7 @@ def test_a_number_of_rounds_is_kept_and_a_later_session_goes_on_from_there(fault
     first = faults.case("generic", "case=four-rounds")
     (row,) = first["results"]
     assert (row["verdict"], row["rounds"], row["rounds_needed"]) == ("inconclusive", 4, 6)
-    assert "; about 2 more rounds would tell" in faults.output, faults.output
+    assert "; about 2 more rounds would decide" in faults.output, faults.output
     assert record_of_job(first)["why"] == "as many as were asked for"
     report = faults.stage.parent / "report.json"
     second = session("-n", "Fault%variant=generic%num_nodes=1%case=four-rounds", "-S", f"earlier={report}")

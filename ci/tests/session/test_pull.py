@@ -123,7 +123,7 @@ def test_of_shifter_a_tag_will_do_and_the_results_say_so(tmp_path):
     assert pull(tmp_path, "shifter", "ours/hpcc:1.5").returncode == 0
     found = provenance(record_of(), {}, tmp_path)
     assert (found["image"], found["image_sha256"], found["image_id"]) == ("docker:ours/hpcc:1.5", None, "feed")
-    said = "the image docker:ours/hpcc:1.5 is named by a tag, which may move: what ran is feed"
+    said = "the image docker:ours/hpcc:1.5 is named by a tag, which may move: the job ran feed"
     assert findings_of(record_of(), [], tmp_path).remarks() == [said]
     result = pull(tmp_path, "sarus", PATH="/nowhere")
     assert result.returncode == contract.UNSUPPORTED

@@ -72,7 +72,7 @@ def test_a_rank_is_bound_to_its_cores(tmp_path, monkeypatch, variable):
 
 def test_a_launcher_that_numbers_no_ranks_and_too_few_cores_are_errors(tmp_path, monkeypatch):
     _, done = bound(tmp_path, monkeypatch, "true")
-    assert (done.returncode, done.stderr) == (1, "error: the launcher does not tell ranks their number on the node\n")
+    assert (done.returncode, done.stderr) == (1, "error: the launcher does not give ranks their number on the node\n")
     with pytest.raises(NeighboursError, match=r"2 core\(s\) of the 3 needed"):
         neighbours.write_cores(3, [[0, 2], [1, 3]])
 

@@ -108,10 +108,10 @@ def test_an_open_verdict_says_how_many_rounds_would_tell():
     # Ten seconds a round. How long that takes is for the session to say, which knows what else it has to do.
     _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
     (line,) = found.doubts
-    assert line.endswith(": 40 s here is too short to tell 5 %; about 2 more rounds would tell")
+    assert line.endswith(": 40 s here is too short to show 5 %; about 2 more rounds would decide")
     assert re.match(r"rate is \S+ % (better|worse) than", line)
     _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
-    assert found.doubts[0].endswith("; about 1 more round would tell")
+    assert found.doubts[0].endswith("; about 1 more round would decide")
 
 
 def made(expected=False, metric=RATE, seconds=1.0, **facts):
@@ -133,18 +133,18 @@ MB = Metric("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
         (
             {**NOISY, "open_kind": "noisy", "bound": -0.4, "lowest": -20.0, "expected": True, "seconds": 30.0},
             "expected: -20 to 5 %; above it in 3 of 8",
-            "at least 0.4 % better; 4 minutes here is too short to tell -20 to 5 %; 40 rounds would not tell: its "
+            "at least 0.4 % better; 4 minutes here is too short to show -20 to 5 %; 40 rounds would not decide: its "
             "rounds spread by 15 %. It takes longer runs, or a quieter machine",
         ),
         (
             {**NOISY, "open_kind": "close", "metric": MB, "bound": 83.4, "rounds_needed": 9},
             "tolerance 5 MB; above it in 3 of 8",
-            "close to the tolerance, at most 83 MB worse; about 1 more round would tell",
+            "close to the tolerance, at most 83 MB worse; about 1 more round would decide",
         ),
         (
             {**NOISY, "open_kind": "slower", "rounds_needed": 10},
             "tolerance 5 %; above it in 3 of 8",
-            "too slow, not yet certain; about 2 more rounds would tell",
+            "too slow, not yet certain; about 2 more rounds would decide",
         ),
         (
             {**NOISY, "open_kind": "faster"},
@@ -154,7 +154,7 @@ MB = Metric("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
         (
             {**NOISY, "open_kind": "faster", "expected": True, "lowest": 80.0, "highest": 99.0, "rounds_needed": 9},
             "expected: 80 to 99 %; above it in 3 of 8",
-            "better than its reference, not yet certain; about 1 more round would tell",
+            "better than its reference, not yet certain; about 1 more round would decide",
         ),
     ],
     ids=["noisy", "close", "too slow", "faster", "reference is old"],
@@ -238,7 +238,7 @@ def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
     assert comparison.pairs.interval[1] < 5
     assert (comparison.answer, comparison.remedy) == (
         "41.4 % better than bare, not yet certain",
-        "about 6 more rounds would tell",
+        "about 6 more rounds would decide",
     )
 
 
@@ -247,7 +247,7 @@ def test_an_interval_that_says_nothing_is_not_printed():
         estimate=31.0, interval=(-2400.0, 90.0), bound=90.0, above_tolerance=2, rounds=2, open_kind="noisy"
     )
     assert str(comparison) == "rate is 31 % worse than bare in this session (tolerance 5 %; above it in 2 of 2 rounds)"
-    assert comparison.answer == "at most 90 % worse; 2 s here is too short to tell 5 %"
+    assert comparison.answer == "at most 90 % worse; 2 s here is too short to show 5 %"
 
 
 def test_the_columns_do_not_contradict_the_overhead():
@@ -279,7 +279,7 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
     assert found.failures[0].endswith(f"(tolerance 5 %; above it in 10 of 10 rounds; {said})")
     _, found = judged([100] * 4, [99, 101, 99, 100], builds=builds)
     (line,) = found.doubts
-    assert f"; {said}): 1 s here is too short to tell 5 %; " in line
+    assert f"; {said}): 1 s here is too short to show 5 %; " in line
     _, found = judged([100] * 7, [99] * 7, builds={**builds, "subject": builds["baseline"]})
     assert (found.doubts, bool(rows_of(found)[0].difference)) == ([], False)
 
@@ -293,7 +293,7 @@ def test_what_only_one_of_two_builds_tells_is_not_compared():
 def test_one_round_tells_nothing_of_the_spread():
     comparison, found = judged([100], [80])
     assert (comparison.verdict, comparison.interval) == ("inconclusive", None)
-    assert found.doubts[0].endswith(": 1 s here is too short to tell 5 %; one round tells nothing of the spread")
+    assert found.doubts[0].endswith(": 1 s here is too short to show 5 %; one round does not show the spread")
     (row,) = rows_of(found)
     assert row.baseline_error is row.subject_error is row.baseline_spread is row.subject_spread is None
     assert row.low is row.high is row.interval is row.spread is None

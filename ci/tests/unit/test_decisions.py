@@ -10,7 +10,7 @@ from containercheck import Metric
 from played import STRESS, Job
 
 QUIET, SLOW = {"baseline": 1.0, "subject": 1.01}, {"baseline": 1.0, "subject": 1.2}
-DECIDED = "every metric has its verdict, or more would not tell"
+DECIDED = "every metric has its verdict, or more would not decide"
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
 
 def test_a_pipe_in_the_place_of_an_output_is_an_error_and_no_wait(tmp_path):
     (tmp_path / "out").symlink_to("/dev/zero")
-    with pytest.raises(UnreadableError, match="it is no regular file"):
+    with pytest.raises(UnreadableError, match="it is not a regular file"):
         reading.read_metric(METRIC, tmp_path)
 
 

@@ -188,8 +188,8 @@ def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
     """What the container keeps from them is a fault of the container, and the check is there to find it."""
     alone = ALONE.replace("server 5.0.7", "server none")
     assert start(said(alone, alone), ONE_JOB, version="mpirun (Open MPI) 4.1.4", pmix="4.2.2") == (
-        "2 of 2 ranks came up, each as a job of its own (singletons); what the launcher sets in their environment does "
-        "not reach them (host: Open MPI 4.1.4, image: Open MPI 4.1.4, both with PMIx 4.2.2). "
+        "2 of 2 ranks came up, each as a job of its own (singletons); the launcher's variables do not "
+        "reach them (host: Open MPI 4.1.4, image: Open MPI 4.1.4, both with PMIx 4.2.2). "
         f"Check {start_ranks.ADVICE}"
     )
 
@@ -230,7 +230,7 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(explained, mo
 
 
 #: What is said where no difference explains that ranks do not start.
-IN_VAIN = "generic: differences in variables, limits and what starts it (1) were taken back in vain"
+IN_VAIN = "generic: differences in variables, limits and start commands (1) were taken back in vain"
 
 
 def fails_at(number, otherwise=ONE_JOB):

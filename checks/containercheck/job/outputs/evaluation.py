@@ -1,8 +1,7 @@
 """Turn runs into rounds, problems and verdicts, in the job after every run.
 
-How a verdict comes about: ``reading`` reads a run, this module adds the values of a round to pairs, ``stats/pairs``
-judges these by two tests (``stats/boundaries``), and ``verdict/comparison`` compares the sides, with a line and a row
-for each metric.
+``reading`` reads a run, and this module adds the values of a round to pairs. ``stats/pairs`` judges the pairs by two
+tests (``stats/boundaries``). ``verdict/comparison`` compares the sides, with a line and a row for each metric.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -21,37 +20,37 @@ from containercheck.job.stats import pairs as paired
 from containercheck.job.stats.boundaries import side_value
 from containercheck.job.stats.pairs import Pairs
 
-#: Number of problems of one kind that ends a check: node-hours are not spent on proving it a third time.
+#: Number of problems of one kind that ends a check, to save node-hours.
 ENOUGH = 2
-#: Spreads by which a disturbed round must lie off the others to be replaced, and how many rounds there must be for each
-#: that is. Simulated (ci/benchmark detection): false verdicts are as rare as promised, whatever part of the rounds is
-#: disturbed.
+#: Spreads by which a disturbed round must lie off the others to be replaced; and rounds that are needed for each
+#: replaced one. Simulated (ci/benchmark detection): false verdicts are as rare as promised for any part of disturbed
+#: rounds.
 FAR_OFF, REPLACED_OF = 3.0, 4
-#: Rounds where processors are emulated: nothing is judged there, and in two each side mostly runs first once.
+#: Rounds on emulated processors: nothing is judged, and in two rounds each side mostly runs first once.
 WHERE_EMULATED = 2
 
 
 class Place(NamedTuple):
-    """The names of a side and of a metric: one comparison of the job."""
+    """Name a side and a metric: one comparison of the job."""
 
     side: str
     metric: str
 
 
 class Evaluation:
-    """All rounds of a job so far: the problems of their runs, their metrics, and the verdict on each.
+    """Hold all rounds of a job so far: the problems of their runs, their metrics, and the verdict on each.
 
     :param facts: by which runs are read.
     :param stagedir: directory with the runs' outputs.
     :param remedies: sides that run in the same rounds, and change no verdict.
     :param only: the comparisons that are judged; None for all.
-    :ivar rounds: of each complete round side, metric and value; earlier ones first, replaced ones left out.
-    :ivar replaced: rounds that were replaced: who disturbed each, by its number.
+    :ivar rounds: metrics of each complete round, by side and name; earlier rounds first, without replaced ones.
+    :ivar replaced: the culprits of replaced rounds, by the round's number.
     :ivar pairs: by side and metric, the pairs of all rounds with their verdict.
-    :ivar emulated: whether nothing is judged, because the nodes' processors are emulated.
+    :ivar emulated: whether the nodes' processors are emulated; nothing is judged then.
     :ivar duet: whether both sides run at the same time, on each half of the node once a round.
-    :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
-    :ivar lost: sides that the others are run on without, and why, by their name.
+    :ivar left_out: a line with the reason if rounds of an earlier job do not count; else empty.
+    :ivar lost: sides that do not run any more, with the reason, by their name.
     :ivar experiments: the remedies that run in the same rounds, and change no verdict.
     """
 
@@ -62,19 +61,19 @@ class Evaluation:
         remedies: Sequence[Remedy] = (),
         only: Optional[Collection[Place]] = None,
     ) -> None:
-        """No runs yet."""
+        """Begin without runs."""
         self.experiments = Experiments(facts, remedies)
         self._only = only
         self._facts, self._stagedir = facts, stagedir
         self.emulated, self.duet = facts.emulated, facts.duet is not None
-        # With remedies beside them, sides run one after the other.
+        # Together with remedies, sides run one after the other.
         self._runs_a_round = 2 if self.duet and not remedies else 1
         self.problems: List[Problem] = []
         self.seconds = 0.0
         self.rounds: List[Dict[str, Dict[str, float]]] = []
         self._ended = 0
         self.replaced: Dict[str, str] = collections.OrderedDict()
-        # Of each round in ``rounds``: its number, and who disturbed it; empty where nobody did.
+        # For each round in ``rounds``: its number, and the name of the process that disturbed it or an empty text.
         self._disturbed: List[Tuple[str, str]] = []
         self.pairs: Dict[Place, Pairs] = collections.OrderedDict()
         self._round: Dict[str, List[Values]] = {}
@@ -85,13 +84,13 @@ class Evaluation:
         refused = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
         self.left_out = [f"earlier rounds do not count, and all begin anew: {refused}"] if refused else []
         for values in [] if refused else facts.earlier:
-            # In one that lacks a side, that side had been lost.
+            # An earlier round without a side lost that side; it does not count.
             if all(side.name in values for side in self._left()):
                 self.count(values)
 
     @property
     def compares_answers(self) -> bool:
-        """Whether the sides have answers that must agree, or that each must have."""
+        """Whether the sides have answers that must agree, or must each be correct."""
         return any(answer.side is None for answer in self._facts.answers)
 
     @property
@@ -110,7 +109,7 @@ class Evaluation:
         # Two runs at the same time take the time of one.
         self.seconds += run["seconds"] / self._runs_a_round
         if run.get("ended_with"):
-            # It was ended because the other side's run failed.
+            # The run was ended because the other side's run failed.
             return
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
@@ -123,11 +122,11 @@ class Evaluation:
         self._lose()
 
     def _answers(self) -> Dict[str, Dict[str, Any]]:
-        """Return the answers of the round so far, by side: those of its last run."""
+        """Return the answers of the round so far, by side; from the side's last run."""
         return {side: runs[-1].answers for side, runs in self._round.items()}
 
     def _compare_answers(self, number: int, latest: str) -> None:
-        """Compare the latest side's answers with those of the sides that it belongs to, in the same round."""
+        """Compare the latest side's answers in this round with those of its partners in comparisons."""
         answers = self._answers()
         for side in self._facts.sides:
             baseline = side.compared_with
@@ -141,10 +140,10 @@ class Evaluation:
                     text = texts.sanitized(f"answers differ: {differ}")
                     self.problems.append(Problem(DIFFER, side.name, number, text))
 
-    # Sides that the others are run on without.
+    # Lost sides: the others run on without them.
 
     def _read_unprepared(self) -> Dict[str, str]:
-        """Return the sides that could not be prepared, and why."""
+        """Return the sides that could not be prepared, with the reason."""
         lost = {}
         for side in self._facts.sides:
             path = self._stagedir / contract.lost_file(side.name)
@@ -157,22 +156,22 @@ class Evaluation:
         return [side for side in self._facts.sides if side.name not in self.lost]
 
     def _lose(self) -> None:
-        """Go on without a side that has one problem too often, as long as there is another to judge."""
+        """Drop a side after its second problem of one kind, if another side is left to judge."""
         repeated = self._repeated_problems()
         for side in self._left():
             others = [other for other in self._left() if other.compared_with is not None and other is not side]
             if side.may_fail and side.name in repeated and others:
                 self.lost[side.name] = repeated[side.name]
-                # More rounds tell nothing of it.
+                # More rounds would not decide its metrics.
                 for place in [place for place in self.pairs if place.side == side.name]:
                     del self.pairs[place]
 
     # Rounds.
 
     def end_round(self, disturbed_by: str = "") -> None:
-        """Count the round whose runs were added last, unless one of its runs is not valid.
+        """Count the round of the latest runs, unless one of its runs is invalid.
 
-        :param disturbed_by: who disturbed it; empty where nobody did.
+        :param disturbed_by: processes that disturbed it; empty for none.
         """
         self._ended += 1
         values = None
@@ -183,7 +182,7 @@ class Evaluation:
         self._round = {}
 
     def _replace_one(self) -> None:
-        """Leave out the disturbed round that lies farthest off, if that is far, and few were replaced before."""
+        """Leave out the disturbed round that lies farthest off, if it is far off and few were replaced before."""
         places = [place for place, (_, who) in enumerate(self._disturbed) if who]
         if not places or REPLACED_OF * (len(self.replaced) + 1) > len(self.rounds) + len(self.replaced):
             return
@@ -196,11 +195,11 @@ class Evaluation:
                 pairs.leave_out(*pair)
 
     def _distance(self, values: Dict[str, Dict[str, float]]) -> float:
-        """Return by how many spreads a round lies off the others, in the open metric that is farthest off."""
+        """Return the distance of a round from the others, in spreads, for the open metric that is farthest off."""
         return max((pairs.distance(*pair) for pairs, pair in self._pairs_of(values)), default=0.0)
 
     def _pairs_of(self, values: Dict[str, Dict[str, float]]) -> Iterator[Tuple[Pairs, Tuple[float, float]]]:
-        """Yield the pairs of each comparison with a round's values of both sides, where it has both."""
+        """Yield the pairs of each comparison with the round's values of both sides, if both exist."""
         for place, pairs in self.pairs.items():
             measure = self._facts.side(place.side).compared_with or ""
             baseline, subject = (values.get(side, {}).get(place.metric) for side in (measure, place.side))
@@ -208,19 +207,19 @@ class Evaluation:
                 yield pairs, (baseline, subject)
 
     def _side_values(self, runs: List[Values]) -> Dict[str, float]:
-        """Return a side's metrics of a round, of those that each of its runs has."""
+        """Return the metrics of a side in a round, if each of its runs has them."""
         metrics = [metric for metric in self._facts.metrics if all(metric.name in run.metrics for run in runs)]
         return {
             metric.name: side_value([run.metrics[metric.name] for run in runs], metric.compare) for metric in metrics
         }
 
     def count(self, values: Dict[str, Dict[str, float]], disturbed_by: str = "") -> None:
-        """Add the pairs of a round, and replace one that was disturbed and lies far off the others.
+        """Add the pairs of a round, and replace a disturbed one that lies far off the others.
 
         The first round determines how many metrics are judged together.
 
         :param values: of each side that ran, by metric.
-        :param disturbed_by: who disturbed it.
+        :param disturbed_by: processes that disturbed it.
         """
         if not self.rounds:
             self._begin_pairs(values)
@@ -232,7 +231,7 @@ class Evaluation:
 
     def _begin_pairs(self, values: Mapping[str, Mapping[str, float]]) -> None:
         having = {side.name: self._facts.metrics_of(side.name) for side in self._left()}
-        # One that does not apply to a run of one side is reported as missing, and compared in none.
+        # A metric that does not apply to one side's run is reported as missing, and never compared.
         complete = [
             metric
             for metric in self._facts.metrics
@@ -249,7 +248,7 @@ class Evaluation:
             self.pairs[Place(side.name, metric.name)] = self._facts.new_pairs(side, metric, len(judged))
 
     def more_would_tell(self) -> bool:
-        """Tell whether another round may give a verdict: a metric is open, and its verdict within reach."""
+        """Return whether another round may give a verdict: a metric is open, and its verdict within reach."""
         if not self.rounds:
             return True
         if self.emulated:
@@ -269,12 +268,12 @@ class Evaluation:
     # Problems.
 
     def repeated(self) -> Optional[str]:
-        """Return the problem that one side has had so often that the check ends; None while there is none."""
+        """Return the problem that one side has had often enough to end the check; None if there is none yet."""
         problems = (why for side, why in self._repeated_problems().items() if side not in self.lost)
         return next(problems, None)
 
     def _repeated_problems(self) -> Dict[str, str]:
-        """Return the problem of each side that has had one too often."""
+        """Return the repeated problem of each side that has one."""
         runs = {(problem.kind, problem.side, problem.round) for problem in self.problems}
         counts = collections.Counter((kind, side) for kind, side, _ in sorted(runs))
         repeated: Dict[str, str] = collections.OrderedDict()
@@ -284,7 +283,7 @@ class Evaluation:
         return repeated
 
     def final_problems(self) -> List[str]:
-        """Return the reasons why the runs are invalid, a line each, after the last run."""
+        """Return a line for each reason that makes runs invalid, after the last run."""
         lines = [f"{self._facts.side(name).label}: {why}" for name, why in self._unprepared.items()]
         lines += reading.lines(self.problems, self._runs)
         for side in self._facts.sides:
@@ -298,22 +297,22 @@ class Evaluation:
         return lines or self._lost_metrics()
 
     def _lost_metrics(self) -> List[str]:
-        """Return a line for each metric that only some of the runs have, even where it does not apply to the others.
+        """Return a line for each metric that only some runs have, even if it does not apply to the others.
 
-        One that the first round lacks has no verdict.
+        A metric that is missing in the first round has no verdict.
         """
         lines = []
         names = {side.name: {metric.name for metric in self._facts.metrics_of(side.name)} for side in self._left()}
         for name, series in self.values().items():
             counts = {side: len(series.get(side, [])) for side, metrics in names.items() if name in metrics}
-            # Rounds that confirm have only the sides that they are about.
+            # Confirming rounds have only the sides that failed.
             if any(count < sum(side in values for values in self.rounds) for side, count in counts.items()):
                 lines.append(f"metric {name} is missing in some runs of {len(self.rounds)} rounds: {counts}")
         return lines
 
     @property
     def not_applicable(self) -> List[str]:
-        """The line that names the metrics that no run has; none where there are no such metrics, or no rounds."""
+        """A line with the metrics that no run has; empty without such metrics, or without rounds."""
         names = [metric.name for metric in self._facts.metrics if metric.name not in self.values()]
         if not names or not self.rounds:
             return []
@@ -321,7 +320,7 @@ class Evaluation:
 
 
 def other_runtime(earlier: Dict[str, Dict[str, str]], stagedir: Path) -> str:
-    """Return which side's runtime on this node differs from that of the earlier job; empty where all are the same."""
+    """Return the side with another runtime on this node than in the earlier job; empty if all are the same."""
     for side in sorted(earlier):
         path = stagedir / contract.runtime_file(side)
         now = json.loads(path.read_text()) if path.exists() else {}

@@ -1,11 +1,11 @@
 """Judge remedies: the container with one change each, run in the same rounds as bare and the container.
 
-Standard library only, Python 3.6 or newer: the job asks after each round.
+A remedy *helps* with a metric if the container is worse than the container with the remedy. The difference must be half
+of the overhead in the first rounds, or the tolerance. The test is the verdict of a failure, with its error
+probabilities, among all remedies and metrics. The remedy is *all* of it if the container with the remedy passes against
+bare. Remedies change no verdict on the container: a remedy that fails, or computes other answers, is only left out.
 
-A remedy *helps* with a metric if the container is worse than the container with the remedy, by half of what the first
-rounds found or by the tolerance: the verdict of a failure, with its error probabilities, among all remedies and
-metrics. It is *all* of it if the container with the remedy passes against bare. Remedies change no verdict on the
-container: a remedy that fails, or computes other answers, is only left out.
+Standard library only, Python 3.6 or newer: the job uses this after each round.
 """
 
 import collections
@@ -18,14 +18,14 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import Values, read_run
 from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs
 
-#: Rounds after which remedies are no longer waited for.
+#: Most rounds for remedies.
 MOST_ROUNDS = 8
 #: Part of the overhead that a remedy must take away to help.
 PART = 0.5
 
 
 class RemedyTrial(NamedTuple):
-    """One remedy and one metric: the container against the remedy, the remedy and the container against bare."""
+    """Hold one remedy and one metric: container against remedy, then remedy and container against bare."""
 
     helps: Pairs
     rest: Pairs
@@ -33,18 +33,18 @@ class RemedyTrial(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether another round may tell whether it helps, or whether it is all."""
+        """Whether another round may decide that it helps, or that it is all."""
         if self.helps.verdict == INCONCLUSIVE:
             return not self.helps.is_hopeless
         return self.helps.verdict == FAIL and self.rest.verdict == INCONCLUSIVE and not self.rest.is_hopeless
 
     @property
     def is_proof(self) -> bool:
-        """Whether the overhead is gone with the remedy, and only with it."""
+        """Whether the overhead disappears with the remedy, and only with it."""
         return self.helps.verdict == FAIL and self.rest.verdict == PASS
 
     def result(self) -> Dict[str, Any]:
-        """Return verdicts and overheads, as the record has them."""
+        """Return verdicts and overheads in the form of the record."""
         rest = self.rest
         return {
             "helps": self.helps.verdict,
@@ -60,10 +60,11 @@ class RemedyTrial(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """A side that runs in the same rounds as the others, to see whether a change helps.
+    """Describe a side that runs in the same rounds as the others, to test a change.
 
-    :ivar name: of the side, and ``of`` of the side that it repeats with one change.
-    :ivar metrics: of each metric that failed, its overhead; empty where runs ended or hung, or ranks did not start.
+    :ivar name: of the side.
+    :ivar of: name of the side that it repeats with one change.
+    :ivar metrics: the overhead of each failed metric; empty if runs ended or hung, or ranks did not start.
     """
 
     name: str
@@ -72,7 +73,7 @@ class Remedy(NamedTuple):
 
 
 def disagreement(facts: Facts, answers: Mapping[str, Any], of_bare: Mapping[str, Any]) -> str:
-    """Return how answers differ from those of bare; empty where they agree.
+    """Return the difference between answers and those of bare; empty if they agree.
 
     :param facts: of the job.
     """
@@ -85,15 +86,15 @@ def disagreement(facts: Facts, answers: Mapping[str, Any], of_bare: Mapping[str,
 
 
 class Experiments:
-    """The remedies of a job and their trials.
+    """Hold the remedies of a job and their trials.
 
     :param facts: by which runs are read.
     :ivar trials: by remedy and metric.
-    :ivar failed: why a remedy is left out, by its name.
+    :ivar failed: the reason for leaving out a remedy, by its name.
     """
 
     def __init__(self, facts: Facts, remedies: Iterable[Remedy] = ()) -> None:
-        """No rounds yet."""
+        """Begin without rounds."""
         self._facts = facts
         self._remedies = collections.OrderedDict((remedy.name, remedy) for remedy in remedies)
         self._values: Dict[str, Values] = {}
@@ -106,11 +107,11 @@ class Experiments:
         return [*self._remedies]
 
     def is_remedy(self, side: str) -> bool:
-        """Tell whether a side is a remedy, and not judged."""
+        """Return whether a side is a remedy, which is not judged."""
         return side in self._remedies
 
     def add(self, run: Dict[str, Any], stagedir: Path) -> None:
-        """Read the run of a remedy; one that failed ends its experiment."""
+        """Read the run of a remedy; a failed run ends its experiment."""
         name = run["side"]
         result = read_run(run, self._facts, stagedir, self._remedies[name].of)
         if result.problems:
@@ -119,10 +120,10 @@ class Experiments:
             self._values[name] = result.values
 
     def end_round(self, metrics: Optional[Mapping[str, Mapping[str, float]]], answers: Mapping[str, Any]) -> None:
-        """Count the round of the runs that were added last.
+        """Count the round of the latest runs.
 
-        :param metrics: of the sides that are judged; None where the round does not count.
-        :param answers: of the sides that are judged, by name.
+        :param metrics: of the judged sides; None if the round does not count.
+        :param answers: of the judged sides, by name.
         """
         values, self._values = self._values, {}
         for name, of_remedy in values.items():
@@ -151,19 +152,19 @@ class Experiments:
         side = self._facts.side(remedy.of)
         rest, whole = (self._facts.new_pairs(side, metric, count, may_gain=True) for _ in range(2))
         part = PART * remedy.metrics[metric.name]
-        # An overhead that a reference expects may be large; what is to go is what exceeds it.
+        # A reference may expect a large overhead: only the excess has to disappear.
         enough = min(part, rest.highest) if rest.highest > 0 else part
         prior = self._facts.priors.get(metric.name)
         helps = Pairs(metric.better, metric.compare, -math.inf, enough, count, None, prior, True)
         return RemedyTrial(helps, rest, whole)
 
     def more_would_tell(self, rounds: int) -> bool:
-        """Tell whether another round may decide an experiment.
+        """Return whether another round may decide an experiment.
 
         :param rounds: number of complete rounds.
         """
         left = [name for name in self._remedies if name not in self.failed]
-        # A proof of all metrics ends it: what else there is was tried in the same rounds.
+        # A proof for all metrics ends the trial: the same rounds have tried the other remedies.
         if rounds >= MOST_ROUNDS or any(self._is_proven(name) for name in left):
             return False
         return any(
@@ -175,7 +176,7 @@ class Experiments:
         return bool(trials) and all(trial.is_proof for trial in trials)
 
     def results(self) -> List[Dict[str, Any]]:
-        """Return for each remedy its name, why it failed, and for each metric the verdicts and overheads."""
+        """Return each remedy's name and its failure, and the verdicts and overheads of each metric."""
         return [
             {
                 "name": name,

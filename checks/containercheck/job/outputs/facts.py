@@ -1,4 +1,4 @@
-"""Read ``facts.json``: what a job knows of its sides, metrics and answers.
+"""Read ``facts.json``: a job's sides, metrics and answers.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -12,14 +12,15 @@ from containercheck.job.stats.pairs import Pairs, Prior
 
 
 class JobSide(NamedTuple):
-    """A side of the job.
+    """Describe a side of the job.
 
-    :ivar name: of the side, and ``label`` for people.
-    :ivar compared_with: name of the side that it is compared with; None for one that is only a measure.
+    :ivar name: of the side.
+    :ivar label: readable name.
+    :ivar compared_with: name of the side that it is compared with; None if it is only a baseline.
     :ivar accepted: lowest and highest accepted overhead for this side alone, by metric.
     :ivar may_fail: whether the other sides run on without it.
-    :ivar contained: whether it runs in a container; ``host_mpi``, ``image``, ``trees``, ``mpi``, ``preloads_mpi``,
-        ``replaces`` and ``shares_cores`` describe what it runs (sides/sides.py).
+    :ivar contained: whether it runs in a container. ``host_mpi``, ``image``, ``trees``, ``mpi``, ``preloads_mpi``,
+        ``replaces`` and ``shares_cores`` describe its programs (sides/sides.py).
     """
 
     name: str
@@ -38,33 +39,33 @@ class JobSide(NamedTuple):
 
 
 class Facts:
-    """The facts by which runs are read.
+    """Hold the facts by which runs are read.
 
-    :ivar metrics: declared metrics, in their order; ``accepted`` is the range in which the overhead must lie, and
-        ``expected`` the overhead that a reference expects in it, None where it expects none.
+    :ivar metrics: declared metrics, in their order. ``accepted`` is the accepted range of the overhead; ``expected`` is
+        the overhead that a reference expects in it, or None.
     :ivar priors: by metric, the known spread.
     :ivar answers: declared answers.
     :ivar rank_count: the answer with the number of ranks of a run; None for a program without MPI.
-    :ivar ranks: the number that it must be.
+    :ivar ranks: the required number of ranks.
     :ivar sides: the sides of the job.
     :ivar cores: processors that a side has on a node.
-    :ivar identity: what the program prints about its own build.
-    :ivar expected: metrics whose overhead has a reference.
-    :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
-    :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
-        None where they take turns.
-    :ivar remedies: most changes to a container that are tried where it failed.
-    :ivar deadline: seconds of the job after which no further run of a confirmation is begun.
-    :ivar earlier: the metrics of rounds of an earlier job, which count: of each round side, metric and value.
-    :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
-    :ivar earlier_builds: the builds of the programs that they were measured with (job/verdict/builds.py).
-    :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
+    :ivar identity: facts that the program prints about its build.
+    :ivar expected: metrics with a reference for their overhead.
+    :ivar emulated: whether the nodes' processors are emulated; overheads are then meaningless.
+    :ivar duet: ``cores`` of each side if both run at the same time, and the ``stagedir`` as their commands name it;
+        None if the sides take turns.
+    :ivar remedies: most changes that are tried on a container that failed.
+    :ivar deadline: seconds of the job after which a confirmation begins no further run.
+    :ivar earlier: the counted rounds of an earlier job: metrics by side and name.
+    :ivar earlier_runtimes: ``command`` and ``version`` of these rounds' runtimes, by side.
+    :ivar earlier_builds: the builds of these rounds' programs (job/verdict/builds.py).
+    :ivar earlier_refused: the reason if rounds of an earlier job do not count; else empty.
     """
 
     def __init__(self, content: Dict[str, Any]) -> None:
         """Take the facts from the object in the JSON file.
 
-        :raises KeyError: one is missing.
+        :raises KeyError: a fact is missing.
         """
         defaults: Dict[str, Any] = {"expected": None, "sides": ()}
         self.metrics = [types.SimpleNamespace(**{**defaults, **metric}) for metric in content["metrics"]]
@@ -105,17 +106,17 @@ class Facts:
         return facts
 
     def refuse_earlier(self, reason: str) -> None:
-        """Have rounds of an earlier job not count."""
+        """Discard rounds of an earlier job."""
         self.earlier, self.earlier_refused = [], reason
 
     def new_pairs(self, side: JobSide, metric: Any, count: int, may_gain: bool = False) -> Pairs:
         """Return the pairs of a metric of a side, without rounds.
 
         :param count: number of metrics that are judged together.
-        :param may_gain: whether no gain is a question; none is where the side has an accepted range of its own.
+        :param may_gain: whether any gain is accepted, as for sides with their own accepted range.
         """
         low, high = side.accepted.get(metric.name, metric.accepted)
-        # A reference expects an overhead against the host, and none against another container.
+        # A reference expects an overhead against the host, but not against another container.
         has_range = metric.name in side.accepted
         expected = None if has_range else metric.expected
         prior = self.priors.get(metric.name)

@@ -1,8 +1,8 @@
-"""Read a run: its metrics and answers from its output, or why it is not valid; and report the problems of many runs.
+"""Read the metrics and answers of a run, or the reason why it is invalid; report the problems of many runs.
 
 A fact is a :class:`containercheck.application.declare.Metric` or ``Answer``, or in the job an object with the same
-attributes. A run that hung, failed, lost a rank or cannot be read has no values. Problems that are alike share a line,
-with the number of their runs.
+attributes. A run that hung, failed, lost a rank or cannot be read has no values. Similar problems share a line, with
+the number of their runs.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -35,7 +35,7 @@ REDUCE: Dict[str, Callable[[List[float]], float]] = {
     "span": lambda values: values[-1] - values[0],
 }
 
-#: Pattern of long times as programs print them: 1h 2m, 3m 4.05s, 5.6s.
+#: Pattern of long times in the output of programs: 1h 2m, 3m 4.05s, 5.6s.
 DURATION = re.compile(r"\s*(?:(\d+)h)?\s*(?:(\d+)m)?\s*(?:(\d+(?:\.\d*)?)s)?\s*")
 
 #: Units of times, which are never negative.
@@ -43,11 +43,11 @@ TIMES = ("s", "ms", "us", "ns", "min", "h")
 
 
 class UnreadableError(Exception):
-    """A metric or an answer that cannot be read from a run's output; the message names it and the file."""
+    """Report a metric or an answer that cannot be read from a run's output; the message names it and the file."""
 
 
 class Output:
-    """The output of a run, of which each file is read once, however many facts are in it.
+    """Hold the output of a run; each file is read only once.
 
     :param directory: of the output.
     """
@@ -59,14 +59,14 @@ class Output:
 
     @classmethod
     def of(cls, place: "Union[Path, Output]") -> "Output":
-        """Return the output in a directory; an output is returned as it is."""
+        """Return the output in a directory; an output is returned unchanged."""
         return place if isinstance(place, Output) else cls(place)
 
     def text(self, file: str, name: str) -> str:
         """Return the text of a file.
 
-        :param name: of the fact that is looked for, for the message.
-        :raises UnreadableError: the file is missing, or longer than what is read.
+        :param name: of the fact, for the message.
+        :raises UnreadableError: the file is missing, or too long.
         """
         if file not in self._texts:
             try:
@@ -79,7 +79,7 @@ class Output:
 
 
 def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
-    """Return the metric of a run, or None where it does not apply.
+    """Return the metric of a run, or None if it does not apply.
 
     :param output: the run's output, or its directory.
     :raises UnreadableError: the metric is missing, not a number, not finite, a negative time, or (for a ratio) not
@@ -98,10 +98,10 @@ def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
 
 
 def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
-    """Return the answer of a run: a text where the fact states words or an equal text, else a number.
+    """Return the answer of a run: a text if the fact declares words or a required text, else a number.
 
     :param output: the run's output, or its directory.
-    :raises UnreadableError: the answer is missing, or not a finite number where it must be one.
+    :raises UnreadableError: the answer is missing, or must be a finite number and is not.
     """
     output = Output.of(output)
     text, place = output.text(answer.file, answer.name), output.directory / answer.file
@@ -112,12 +112,12 @@ def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
         raise UnreadableError(f"answer {answer.name} not found in {place} (pattern: {answer.pattern})")
     if answer.words:
         return " ".join(matches)
-    # Texts have no mean: if one of them is wrong, that one is the answer.
+    # Texts have no mean: a wrong one is the answer.
     return next((match for match in matches if match != answer.equals), answer.equals)
 
 
 def problem(answer: Any, value: Union[str, float]) -> Optional[str]:
-    """Return what is wrong with a run's answer in itself, or None."""
+    """Return the fault of a run's answer by itself, or None."""
     if answer.equals is not None and value != answer.equals:
         return f"{answer.name} is {value!r}, must be {answer.equals!r}"
     if answer.at_most is not None and not value <= answer.at_most:
@@ -126,7 +126,7 @@ def problem(answer: Any, value: Union[str, float]) -> Optional[str]:
 
 
 def disagreement(answer: Any, baseline: Union[str, float], subject: Union[str, float], label: str) -> Optional[str]:
-    """Return how far the answers of subject and baseline differ, or None where they agree.
+    """Return the difference between the answers of subject and baseline, or None if they agree.
 
     :param label: of the baseline, for the message.
     """
@@ -188,10 +188,10 @@ HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
 
 
 class Problem(NamedTuple):
-    """A reason why a run is not valid.
+    """Describe why a run is not valid.
 
     :ivar text: the reason, in one line.
-    :ivar output: directory of the run's output; empty where the line names it, or needs none.
+    :ivar output: directory of the run's output; empty if the line names it, or needs none.
     """
 
     kind: str
@@ -202,16 +202,16 @@ class Problem(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The values of a run, by name: metrics that apply, and answers."""
+    """Hold the values of a run, by name: metrics that apply, and answers."""
 
     metrics: Dict[str, float]
     answers: Dict[str, Union[str, float]]
 
 
 class RunResult(NamedTuple):
-    """The result of a run.
+    """Hold the result of a run.
 
-    :ivar values: None where they cannot be read. A wrong answer is a problem, and has a value.
+    :ivar values: None if they cannot be read. A wrong answer is a problem, but has a value.
     """
 
     values: Optional[Values]
@@ -223,7 +223,7 @@ def read_run(run: Dict[str, Any], facts: Facts, stagedir: Path, side: str) -> Ru
 
     :param run: of the record.
     :param stagedir: directory with the runs' outputs.
-    :param side: name of the side whose metrics and answers it has.
+    :param side: name of the side with its metrics and answers.
     """
     output = Output(stagedir / run["output"])
     failure = _failure(run, facts, output, side)
@@ -247,12 +247,12 @@ def _problem(kind: str, run: Dict[str, Any], text: str, output: Optional[Output]
 
 
 def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Optional[Problem]:
-    """Return why a run failed, whatever it printed as values; None where it did not."""
+    """Return the reason if a run failed, even if it printed values; else None."""
     if run.get("printed_too_much"):
         return _problem(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
     if run["timed_out"]:
         complete = "; its metrics were complete" if _is_complete(facts, output, side) else ""
-        # Lines of level DEATH only say that its processes were killed.
+        # Lines of level DEATH only report that its processes were killed.
         printed_error = reasons.error(*_printed(output), levels=(CAUSE, ERROR, LIBRARY))
         had_printed = f"; it had printed: {printed_error}" if printed_error else ""
         words = states_in_words((run.get("used") or {}).get("states") or {})
@@ -268,7 +268,7 @@ def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Op
 
 
 def _is_complete(facts: Facts, output: Output, side: str) -> bool:
-    """Tell whether a run that failed has printed all metrics and answers, and none that is wrong by itself."""
+    """Return whether a failed run has printed all metrics and answers, without a wrong answer."""
     try:
         values = None if _wrong_ranks(facts, output) else _values(facts, output, side)
     except UnreadableError:
@@ -277,9 +277,9 @@ def _is_complete(facts: Facts, output: Output, side: str) -> bool:
 
 
 def _wrong_ranks(facts: Facts, output: Output) -> str:
-    """Return that a run had another number of ranks than it must have; empty where it had not.
+    """Return a message if a run had a wrong number of ranks; else an empty text.
 
-    :raises UnreadableError: it did not print the number.
+    :raises UnreadableError: the run did not print the number.
     """
     if facts.rank_count is None:
         return ""
@@ -295,7 +295,7 @@ def _wrong_ranks(facts: Facts, output: Output) -> str:
 def _values(facts: Facts, output: Output, side: str) -> Values:
     """Return the values of a run.
 
-    :raises UnreadableError: one cannot be read.
+    :raises UnreadableError: a value cannot be read.
     """
     metrics = {metric.name: read_metric(metric, output) for metric in facts.metrics_of(side)}
     answers = {answer.name: read_answer(answer, output) for answer in facts.answers_of(side)}
@@ -303,13 +303,13 @@ def _values(facts: Facts, output: Output, side: str) -> Values:
 
 
 def _wrong(facts: Facts, values: Values, side: str) -> List[str]:
-    """Return the answers that are wrong by themselves, a line each."""
+    """Return a line for each answer that is wrong by itself."""
     problems = [problem(answer, values.answers[answer.name]) for answer in facts.answers_of(side)]
     return [problem for problem in problems if problem]
 
 
 def _printed(output: Output) -> Tuple[str, str]:
-    """Return the standard error and the standard output of a run; of a very long one, its two ends."""
+    """Return the standard error and the standard output of a run; only both ends if it is very long."""
     files = (output.directory / name for name in (contract.ERR, contract.OUT))
     err, out = (texts.ends(file) if file.exists() else "" for file in files)
     return err, out
@@ -327,7 +327,7 @@ def lines(problems: Iterable[Problem], runs: Mapping[str, int]) -> List[str]:
 
 
 def _likeness(problem: Problem) -> tuple:
-    """Return the key of a problem, without the numbers in it; problems with equal keys share a line."""
+    """Return the key of a problem, without numbers; problems with equal keys share a line."""
     text = problem.text
     if problem.kind in (HANG, OUTPUT, STATUS):
         status, _, reason = text.partition(": ")

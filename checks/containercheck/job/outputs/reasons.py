@@ -1,12 +1,12 @@
-"""Find the line that says why a run failed, in its standard error and its standard output.
+"""Find the line that explains why a run failed, in its standard error and its standard output.
 
-Standard library only, Python 3.6 or newer: used in the job and again when it is judged. Functions of texts.
+The first error of the process that failed first is the reason. Launchers and runtimes then print further lines (hints,
+follow-ups, summaries, backtraces). The table :data:`ROWS` has these lines; the first row that matches a line counts.
+Each row comes from real output in ``ci/tests/outputs/reasons``, sorted by program; a test fails for an unused row. The
+order of lines across the two files is unknown, so the line with the best level counts. Among several, the first counts,
+and standard error before standard output.
 
-The first error of the process that failed first is the reason. The lines that launchers and runtimes print because of
-it (hints, follow-ups, summaries, backtraces) are in the table :data:`ROWS`, of which the first row that matches a line
-counts. Each row was seen in real output, which ``ci/tests/outputs/reasons`` has by program; a test fails for a row that
-none of them needs. The order in which the lines of the two files were printed is not known, so the line with the best
-level counts, wherever it stands: of several with this level the first, and standard error before standard output.
+Standard library only, Python 3.6 or newer: the job and the later judgement use these functions on texts.
 """
 
 import re
@@ -14,29 +14,33 @@ from typing import Iterator, List, NamedTuple, Optional, Pattern, Sequence
 
 from containercheck.job.container_runtimes import RUNTIMES
 
-#: Levels of a line by how well it explains why a run failed, the best first.
-#: CAUSE: known words for a cause. ERROR, WORDS: words for an error, or for something that could not be done, of a
-#: program that is in no row. DEATH: how a process died, by its launcher, shell or signal handler. LIBRARY: a complaint
-#: of MPI or PMIx, which may be harmless or a consequence of another rank's death. FOLLOW: a runtime's message because
-#: another process failed, or while it tears down. PLAIN: no word of an error. SUMMARY: a launcher's message that has no
-#: more than the exit status. NOISE: never a reason.
+#: Levels of a line: how well it explains the failure of a run, the best first.
+#: CAUSE: known words for a cause.
+#: ERROR, WORDS: words for an error, or for a failed action, of a program without a row.
+#: DEATH: the death of a process, reported by its launcher, shell or signal handler.
+#: LIBRARY: a complaint of MPI or PMIx; it may be harmless, or follow from another rank's death.
+#: FOLLOW: a runtime's message after another process failed, or while it tears down.
+#: PLAIN: no word of an error.
+#: SUMMARY: a launcher's message with only the exit status.
+#: NOISE: never a reason.
 CAUSE, ERROR, WORDS, DEATH, LIBRARY, FOLLOW, PLAIN, SUMMARY, NOISE = range(9)
 
-#: Further lines that belong to a line that matches. HELP: the rest of its sentence, and the facts (``Node: n1``) up to
-#: the next ruler, as Open MPI prints its help texts. STACK: the last line of the paragraph, in which MPICH states the
-#: error. A pattern: the next line that matches it, within a few lines.
+#: Further lines that belong to a line that matches.
+#: HELP: the rest of its sentence, and the facts (``Node: n1``) up to the next ruler, as in Open MPI's help texts.
+#: STACK: the last line of the paragraph, in which MPICH states the error.
+#: A pattern: the next line that matches it, within a few lines.
 LINE, HELP, STACK = "", "help", "stack"
 
 
 class Meaning(NamedTuple):
-    """The level of a line, and the further lines that belong to it."""
+    """Hold the level of a line, and the further lines that belong to it."""
 
     level: int
     extent: str = LINE
 
 
 class KnownLine(NamedTuple):
-    """A row of the table: the program that prints a line, its pattern, and its meaning."""
+    """Hold a row of the table: the program that prints a line, its pattern, and its meaning."""
 
     program: str
     pattern: Pattern[str]
@@ -57,16 +61,16 @@ def _of_runtimes() -> Iterator[KnownLine]:
                 yield _row(runtime.name, level, pattern)
 
 
-#: All rows. They are applied to a line without the tags that launchers put before it.
+#: All rows. They are applied to a line without launchers' tags.
 ROWS = [
-    # The dynamic loader (glibc's, musl's). It says itself that it ignores a library that cannot be preloaded.
+    # The dynamic loader (glibc's, musl's). It reports that it ignores a library that cannot be preloaded.
     _row("ld.so", NOISE, r"cannot be preloaded \(.*\): ignored"),
     _row("ld.so", CAUSE, r"error while loading shared libraries: "),
     _row("ld.so", CAUSE, r"version `\S+' not found \(required by "),
     _row("ld.so", CAUSE, r"symbol lookup error: "),
-    # The C library: a limit that stops whatever comes after it.
+    # The C library: a limit that stops anything after it.
     _row("glibc", CAUSE, r"\bToo many open files\b"),
-    # Container runtimes, with what the other processes of a node print when one has failed.
+    # Container runtimes, and messages of a node's other processes after one has failed.
     *_of_runtimes(),
     # Python: see also _Inside, for tracebacks.
     _row("Python", NOISE, r"^The above exception was the direct cause of|^During handling of the above exception"),
@@ -93,13 +97,13 @@ ROWS = [
         r"\bline \d+: .*(?:command not found|No such file or directory|Permission denied|cannot execute)",
     ),
     _row("coreutils", CAUSE, r"^(?:env|nice|nohup|stdbuf|taskset|timeout): .*(?:No such file|Permission denied)"),
-    # Applications with words of their own. After a heading the next line has the reason.
+    # Applications with their own words. The line after a heading has the reason.
     _row(
         "GROMACS", CAUSE, r"^(?:Fatal error|Error in user input|Inconsistency in user input|System I/O error):$", r"\S"
     ),
     _row("WRF", CAUSE, r"^FATAL CALLED FROM FILE: ", r"\S"),
     _row("LAMMPS", CAUSE, r"^ERROR(?: on proc \d+)?: "),
-    # Open MPI 4: mpirun and ORTE; Open MPI 5: prterun. Their help texts stand between rulers.
+    # Open MPI 4: mpirun and ORTE; Open MPI 5: prterun. Their help texts are between rulers.
     _row("Open MPI", NOISE, r"^NOTE: invoking MPI_ABORT|^You may or may not see output|^exactly when Open MPI kills"),
     _row("Open MPI", NOISE, r"more process(?:es)? ha(?:s|ve) sent help message|_base_help_aggregate"),
     _row("Open MPI", NOISE, r"^Primary job +terminated normally, but|^a non-zero exit code\. Per user-direction"),
@@ -155,9 +159,9 @@ ROWS = [
 
 #: Most characters of a reason.
 LONGEST = 300
-#: Numbers of lines that are read from the beginning of a file and from its end, and of characters of a line.
+#: Numbers of lines that are read from the beginning and the end of a file, and of characters of a line.
 FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
-#: Number of lines after a line in which lines that belong to it are looked for.
+#: Number of lines after a line that may belong to it.
 NEAR = 8
 #: Meanings of signals, by number. Shells and mpirun report a signal as the exit status 128 + its number.
 SIGNALS = {
@@ -173,7 +177,7 @@ SIGNALS = {
 #: Escape sequences of a terminal, such as colours.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Tags of launchers and libraries before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
-#: time; and that of this library for programs that run at the same time, ``program1:``.
+#: time; and this library's tag for programs that run at the same time, ``program1:``.
 _TAGS = re.compile(
     r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
@@ -186,8 +190,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
 _IGNORED = re.compile(r"^Exception ignored in")
 #: A fact in a help text.
 _FACT = re.compile(r"\s*([A-Z][\w ()]*): +(\S.*)")
-#: Words for an error, and for something that could not be done. On standard output they have to begin a line: programs
-#: compute errors, too.
+#: Words for an error, and for a failed action. On standard output they must begin a line: programs also compute errors.
 _ERROR = re.compile(r"\b(?:error|fatal|panic)\b|Error\b", re.IGNORECASE)
 _ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s*=)", re.IGNORECASE)
 _WORDS = re.compile(
@@ -198,7 +201,7 @@ _WORDS = re.compile(
 )
 #: Words of launchers about a rank that a signal ended.
 _DIED = ("noticed that process rank", "TERMINATED WITH THE EXIT STRING: ", "srun: error: ")
-#: Lines in which they mean nothing: computed errors, counts, warnings.
+#: Lines in which these words are harmless: computed errors, counts, warnings.
 _HARMLESS = re.compile(
     r"\bwarn(?:ing)?\b|\b(?:no|0|without) (?:errors?|failures?)\b|\berrors?\s*[=:]\s*[-+.\d]"
     r"|\b(?:rms|relative|absolute|max(?:imum)?|mean|estimated|truncation|rounding)\W+errors?\b|\bfailed\s*[=:]\s*0\b",
@@ -207,33 +210,33 @@ _HARMLESS = re.compile(
 
 
 class ReasonLine(NamedTuple):
-    """A line that says why a run failed, with its level."""
+    """Hold a line that explains why a run failed, with its level."""
 
     level: int
     text: str
 
 
 def describe(status: int, err: str, out: str, when: str = "") -> str:
-    """Return in one line why a run with this exit status failed.
+    """Return one line with the reason why a run with this exit status failed.
 
     :param err: its standard error.
     :param out: its standard output.
-    :param when: words for the moment of the failure, where that is known.
+    :param when: words for the moment of the failure, if known.
     """
     reason = find(err, out)
-    # Launchers end with other statuses above 128, too: where the cause is known, the status is not explained.
+    # Launchers also end with other statuses above 128: if the cause is known, the status is not explained.
     signal = "" if reason is not None and reason.level == CAUSE else meaning(status)
     return f"exit status {status}{signal}{when}: {_in_words(reason, err + out)}"
 
 
 def meaning(status: int) -> str:
-    """Return the signal that an exit status stands for, in words and in brackets; empty where it stands for none."""
+    """Return the signal of an exit status, in words and in brackets; empty if the status has none."""
     signal = -status if status < 0 else status - 128
     return f" ({SIGNALS[signal]})" if signal in SIGNALS else ""
 
 
 def why(err: str, out: str) -> str:
-    """Return the line that says why a run failed, or that there is none."""
+    """Return the line that explains why a run failed, or that there is none."""
     return _in_words(find(err, out), err + out)
 
 
@@ -248,15 +251,15 @@ def _in_words(reason: Optional[ReasonLine], printed: str) -> str:
 
 
 def error(err: str, out: str, levels: Sequence[int]) -> str:
-    """Return the line with the best of these levels, the first of several; empty where there is none."""
+    """Return the first line with the best of these levels; empty if there is none."""
     reasons = [reason for reason in _all(err, out) if reason.level in levels]
     return min(reasons, key=lambda reason: reason.level).text if reasons else ""
 
 
 def died(err: str, out: str) -> str:
-    """Return the line in which a launcher says that a signal ended a rank; empty where none does.
+    """Return a launcher's line about a rank that a signal ended; empty if there is none.
 
-    Some launchers end with status 0 all the same.
+    Some launchers end with status 0 even then.
     """
     if not any(words in text for words in _DIED for text in (err, out)):
         return ""
@@ -265,12 +268,12 @@ def died(err: str, out: str) -> str:
 
 
 def find(err: str, out: str) -> Optional[ReasonLine]:
-    """Return the line that explains best why a run failed; None where no line can be the reason."""
+    """Return the line that best explains the failure of a run; None if no line can."""
     reasons = _all(err, out)
     best = min((reason.level for reason in reasons), default=NOISE)
     alike = [reason for reason in reasons if reason.level == best]
     if best == PLAIN:
-        # The last line, of standard error if it has one.
+        # The last line; of standard error, if it has one.
         on_error = [reason for reason in _reasons(_lines(err), True) if reason.level == PLAIN]
         return (on_error or alike)[-1]
     return alike[0] if alike else None
@@ -281,7 +284,7 @@ def _all(err: str, out: str) -> List[ReasonLine]:
 
 
 def _lines(text: str) -> List[str]:
-    """Return the lines that are read, without colours."""
+    """Return the lines to read, without colours."""
     lines = text.splitlines()
     if len(lines) > FIRST_LINES + LAST_LINES:
         lines = lines[:FIRST_LINES] + lines[-LAST_LINES:]
@@ -289,12 +292,12 @@ def _lines(text: str) -> List[str]:
 
 
 def _untagged(line: str) -> str:
-    """Return a line without a launcher's tags; its indentation is kept."""
+    """Return a line without a launcher's tags, but with its indentation."""
     return _TAGS.sub("", line, count=1) if _TAGS.match(line) else line
 
 
 def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
-    """Return each line of a file with its level, without lines that are never a reason.
+    """Return each line of a file with its level; leave out lines that are never a reason.
 
     :param is_error: whether the file is standard error.
     """
@@ -310,13 +313,13 @@ def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
 
 
 class _Inside:
-    """The position in a traceback or in a help text, where most lines are no reason."""
+    """Track the position in a traceback or in a help text: most lines in these are not reasons."""
 
     def __init__(self) -> None:
         self._traceback = self._ignored = self._help = False
 
     def classify(self, bodies: List[str], place: int) -> Optional[Meaning]:
-        """Return the meaning of a line; None where it stands in neither, or the table has a row for it."""
+        """Return the meaning of a line; None if it is outside of both, or the table has a row for it."""
         body = bodies[place]
         if _TRACEBACK.match(body) or _IGNORED.match(body):
             self._traceback, self._ignored = True, self._ignored or bool(_IGNORED.match(body))
@@ -344,14 +347,14 @@ class _Inside:
 
     @staticmethod
     def _begins_help(bodies: List[str], place: int) -> bool:
-        """Tell whether a ruler begins a help text, which has text and another ruler after it."""
+        """Return whether a ruler begins a help text: text and another ruler must follow."""
         after = bodies[place + 1 : place + 2]
         ends = [body for body in bodies[place + 1 : place + 60] if _HELP_RULER.match(body)]
         return bool(after and ends and re.search(r"\w", after[0]))
 
     @staticmethod
     def _in_help(bodies: List[str], place: int) -> Meaning:
-        """Return the meaning of a line in a help text: only its first line counts, or one of another program."""
+        """Return the meaning of a line in a help text: only its first line, or another program's line, counts."""
         known_line = _known_line(bodies[place])
         if known_line:
             return known_line.meaning
@@ -380,7 +383,7 @@ def _classify(body: str, is_error: bool) -> Meaning:
 
 
 def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:
-    """Return a line as it was printed, with the lines that belong to it."""
+    """Return a printed line with the lines that belong to it."""
     line = lines[place]
     if extent == LINE:
         return line

@@ -1,19 +1,19 @@
-"""Express rounds as d, estimate their centre and spread, and tell how far they must lie from a bound.
+"""Express rounds as d, estimate their centre and spread, and return the distance from a bound that decides.
 
-d is the difference that is judged: a log ratio, or a difference in the metric's unit; it is positive where the subject
-is worse. The estimates of centre and spread are such that a wild round does not matter.
+d is the judged difference: a log ratio, or a difference in the metric's unit; positive if the subject is worse. A wild
+round does not affect the estimates of centre and spread.
 
-``boundaries.json`` has the boundaries after each round; ci/benchmarks/boundaries.py makes it. The moderated t is by how
-much the mean of the rounds lies from a bound, with what is known of their spread beforehand:
+``boundaries.json`` has the boundaries after each round; ci/benchmarks/boundaries.py makes it. The moderated t is the
+distance of the rounds' mean from a bound. It uses the spread known beforehand:
 
     s2 = (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1)        s0 the known spread, s that of the n rounds, d0 = 4
     t  = (mean(d) - bound) / sqrt(s2 / n)
 
 (G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
-experiments", SAGMB 3, 2004.) It is used from round 2 on. Where the rounds spread so much more than is known that
-chance would do it in one of a hundred, three times as much counts as known, or nine times, and so on. Simulated, with
-(without) that: where rounds spread ten times as much as is known, 8.5 (11.7) % fail falsely without overhead, and 15
-(20) % at the tolerance; twice as much, 7.2 (7.8) % at the tolerance.
+experiments", SAGMB 3, 2004.) It is used from round 2 on. If chance would give such a spread in only one of a hundred,
+the known spread is multiplied by three, or nine, and so on. Simulated, with (without) this rule. Ten times the known
+spread: 8.5 (11.7) % fail falsely without overhead, and 15 (20) % at the tolerance. Twice the known spread: 7.2 (7.8) %
+at the tolerance.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -33,23 +33,23 @@ FEWEST = 2
 HORIZON: int = _TABLE["horizon"]
 #: Degrees of freedom of a known spread.
 PRIOR_DEGREES: int = _TABLE["prior_degrees"]
-#: The numbers of metrics that have a row in the table, and the largest of them.
+#: Numbers of metrics with a row in the table, and the largest of them.
 _ROWS: List[int] = sorted(int(metrics) for metrics in _TABLE["fail"])
 MOST_METRICS = _ROWS[-1]
-#: Factor for a known spread that the rounds contradict. Simulated (ci/benchmark detection): with 4, false verdicts
-#: are as rare as by ranks alone where rounds spread up to twice as much as is known; with 2, more fail falsely.
+#: Factor for a known spread that the rounds contradict. Simulated (ci/benchmark detection): with 4, false verdicts are
+#: as rare as by ranks alone, up to twice the known spread; with 2, more fail falsely.
 WIDER = 3.0
 
 
 # Rounds.
 
-#: Relative difference of metrics that are equal but for rounding. A mean of two d that close to a bound is a tie:
-#: another libm must not come to another verdict.
+#: Relative difference of metrics that are equal except for rounding. A mean of two d this close to a bound is a tie:
+#: the verdict must not depend on the libm.
 ROUNDING = 1e-9
 
 
 class Difference(NamedTuple):
-    """d of one round.
+    """Hold d of one round.
 
     :ivar change: its value.
     :ivar rounding: its error from rounding.
@@ -60,7 +60,7 @@ class Difference(NamedTuple):
 
 
 class Scale:
-    """The conversion between metrics, overheads and d.
+    """Convert between metrics, overheads and d.
 
     :param better: ``higher`` or ``lower``.
     :param compare: ``ratio`` or ``difference``.
@@ -100,16 +100,16 @@ class Scale:
             return Difference(self._sign * (subject - baseline), ROUNDING * (abs(subject) + abs(baseline)))
         if baseline <= 0 or subject <= 0:
             raise ValueError(f"a ratio needs positive metrics, not {baseline!r} and {subject!r}")
-        # Not the logarithm of the quotient: this is exactly the negative when the sides are swapped.
+        # The logarithm of the quotient would not be exactly the negative when the sides are swapped.
         return Difference(self._sign * (math.log(subject) - math.log(baseline)), ROUNDING)
 
 
 def side_value(values: Sequence[float], compare: str) -> float:
     """Return the value of a side in a round that ran it several times, in the metric's unit.
 
-    d of two such values is the mean of the d of their runs: of a ratio it is the geometric mean, else the mean.
+    The geometric mean for a ratio, else the mean, so that d of two values is the mean of the runs' d.
 
-    :param values: of each run; where one is not positive, the result has no meaning for a ratio.
+    :param values: of each run; for a ratio, all must be positive.
     :param compare: ``ratio`` or ``difference``.
     """
     if len(values) == 1:
@@ -136,11 +136,11 @@ def spread(changes: Sequence[float]) -> float:
 
 
 def distance(change: float, changes: Sequence[float], known_spread: Optional[float]) -> float:
-    """Return by how many spreads d of a round lies off the median of all rounds.
+    """Return the distance of a round's d from the median of all rounds, in spreads.
 
-    The spread is the larger one of the seen and the known spread: few rounds that agree say little of it.
+    The spread is the larger of the seen and the known one: few rounds that agree prove little.
 
-    :param known_spread: known standard deviation of d; None where none is known.
+    :param known_spread: known standard deviation of d; None if unknown.
     """
     widest = max(spread(changes), known_spread or 0.0)
     return abs(change - statistics.median(changes)) / widest if widest else 0.0
@@ -150,10 +150,10 @@ def distance(change: float, changes: Sequence[float], known_spread: Optional[flo
 
 
 def rank_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
-    """Return the count of Walsh averages that must be reached after ``rounds`` rounds; infinite where none is enough.
+    """Return the count of Walsh averages that must be reached after ``rounds`` rounds; infinite if none is enough.
 
-    Beyond the table, where there are no verdicts, it is the same part of all Walsh averages as in the last round: more
-    than is needed.
+    Beyond the table there are no verdicts. The part of all Walsh averages is then as in the last round: more than
+    needed.
 
     :param kind: ``pass``, ``fail`` or ``zero``.
     :param metrics: number of metrics that are judged together; ``pass`` does not depend on it.
@@ -164,7 +164,7 @@ def rank_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
 
 
 def t_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
-    """Return the moderated t that must be reached after ``rounds`` rounds; infinite where none is enough.
+    """Return the moderated t that must be reached after ``rounds`` rounds; infinite if none is enough.
 
     :param kind, metrics: see :func:`rank_boundary`.
     :raises ValueError: more metrics than the table has.
@@ -173,12 +173,12 @@ def t_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
 
 
 def contradicted(rounds: int) -> float:
-    """Return the sum of squared deviations, in known variances, from which on the known spread is contradicted."""
+    """Return the sum of squared deviations, in known variances, that contradicts the known spread."""
     return _at(_TABLE["contradicted"], min(rounds, HORIZON))
 
 
 def averages(rounds: int) -> int:
-    """Return the number of Walsh averages of this many rounds."""
+    """Return the number of Walsh averages of these rounds."""
     return rounds * (rounds + 1) // 2
 
 
@@ -197,19 +197,18 @@ def _at(row: List[Optional[float]], rounds: int) -> float:
 
 
 def moderated_scale(known_spread: float, scale: float, rounds: int) -> float:
-    """Return the standard deviation that follows from known and seen spread after this many rounds."""
+    """Return the standard deviation that follows from known and seen spread after these rounds."""
     degrees = PRIOR_DEGREES + rounds - 1
     return math.sqrt((PRIOR_DEGREES * known_spread * known_spread + (rounds - 1) * scale * scale) / degrees)
 
 
 class Moderated(NamedTuple):
-    """The mean and the moderated spread of rounds.
+    """Hold the mean and the moderated spread of rounds.
 
     :ivar rounds: their number.
     :ivar mean: of d.
-    :ivar assumed: the known spread of d, or the next multiple of it that the rounds do not contradict; None where
-        nothing is known.
-    :ivar scale: standard deviation of d that follows from known and seen spread; None where nothing is known.
+    :ivar assumed: the known spread of d, or the next multiple of it that the rounds do not contradict; None if unknown.
+    :ivar scale: standard deviation of d that follows from known and seen spread; None if no spread is known.
     """
 
     rounds: int
@@ -218,7 +217,7 @@ class Moderated(NamedTuple):
     scale: Optional[float]
 
     def margin(self, kind: str, metrics: int) -> float:
-        """Return by how much the mean must be off a bound for t to reach a boundary; infinite where none is enough.
+        """Return the distance from a bound at which t reaches a boundary; infinite if none is enough.
 
         :param kind, metrics: see :func:`rank_boundary`.
         """
@@ -232,7 +231,7 @@ def moderate(changes: Sequence[float], known_spread: Optional[float]) -> Moderat
     """Return mean and moderated spread of rounds.
 
     :param changes: d of each round.
-    :param known_spread: known standard deviation of d; None where none is known.
+    :param known_spread: known standard deviation of d; None if unknown.
     """
     rounds = len(changes)
     mean = math.fsum(changes) / max(1, rounds)

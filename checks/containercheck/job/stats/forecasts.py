@@ -1,7 +1,7 @@
-"""Forecast an open verdict: why it is open, whether it is still within reach, and how many rounds it would take.
+"""Forecast an open verdict: the reason, whether it is still within reach, and the rounds that it needs.
 
-Nothing here gives a verdict, and to end early can only leave one open: so forecasts may be rough. They are those for
-normal differences of the same centre and scale.
+Forecasts give no verdict, and ending early can only leave one open, so they may be rough. They assume normal
+differences with the same centre and scale.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -21,33 +21,33 @@ from containercheck.job.stats.boundaries import (
     t_boundary,
 )
 
-#: Kinds of an open verdict, the most urgent first: too slow but not yet certain, suspiciously fast, close to the
-#: tolerance, too noisy.
+#: Kinds of an open verdict, most urgent first: too slow but not yet certain, suspiciously fast, close to the tolerance,
+#: too noisy.
 SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
 #: First round in which the rounds alone can show that a known spread is too wide.
 ENOUGH = 6
-#: Standard errors of the mean by which a metric must be above what is accepted to be called too slow: at the end of the
-#: range, noise alone comes as far in one metric of twenty. And below it to be called too fast, which is unexpected: a
+#: Standard errors of the mean by which a metric must exceed the accepted range to be called too slow. At the end of the
+#: range, noise alone comes that far in one metric of twenty. To be called too fast needs more, as this is unexpected: a
 #: few rounds of noise must not look like it.
 TOO_SLOW, TOO_FAST = 1.645, 2.5
-#: Tolerances by which a gain may exceed the target before it becomes a question: does the subject do the same work?
+#: Tolerances by which a gain may exceed the target before it is suspicious: the subject may not do the same work.
 MOST_GAIN = 5.0
-#: Round before which a gain that may be too good does not pass: by then ranks alone can decide.
+#: Round before which a suspicious gain does not pass: by then ranks alone can decide.
 UNTIL = 12
 #: Source of a known spread that was never measured.
 DEFAULT = "default"
 #: First round in which a metric can be given up.
 PATIENCE = 10
 #: Standard errors of the median, 1.25 s / sqrt(n), by which a verdict is favoured before it counts as out of reach.
-#: With 1, verdicts that would have come are given up; with 2, many rounds are run that tell nothing (simulated).
+#: With 1, verdicts that would have come are given up; with 2, many useless rounds are run (simulated).
 FAVOUR = 1.5
 
 
 class Accepted(NamedTuple):
-    """The range in which a metric's overhead is accepted, as d, and the boundaries that apply to it.
+    """Hold the accepted range of a metric's overhead, as d, and the boundaries that apply.
 
     :ivar low, high: the ends of the range.
-    :ivar target: the d that is as it should be.
+    :ivar target: the ideal d.
     :ivar metrics: number of metrics of the row of boundaries.
     """
 
@@ -57,9 +57,9 @@ class Accepted(NamedTuple):
     metrics: int
 
     def highest_question(self, scale: float) -> float:
-        """Return the d below which a gain is a question; minus infinity where any gain is accepted.
+        """Return the d below which a gain is suspicious; minus infinity if any gain is accepted.
 
-        It is off the target by many tolerances, and by more than single rounds spread.
+        It is many tolerances below the target, and further than single rounds spread.
 
         :param scale: standard deviation of d.
         """
@@ -70,15 +70,16 @@ class Accepted(NamedTuple):
 
 
 def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> str:
-    """Return why a verdict is open, one of the constants above.
+    """Return the kind of an open verdict, one of the constants above.
 
-    ``slower``: the estimate and most rounds lie above what is accepted, and not only by chance. ``faster``: the same
-    below the lowest that is accepted, or below the gain that is a question. ``close``: by now, rounds that spread like
-    these would have decided a metric on its target; the metric's own overhead keeps it open. ``noisy``: its rounds
-    spread too much.
+    - ``slower``: the estimate and most rounds exceed the accepted range, and not only by chance.
+    - ``faster``: the same below the lowest accepted overhead, or below the suspicious gain.
+    - ``close``: rounds with this spread would have decided a metric on its target by now; the metric's own overhead
+      keeps it open.
+    - ``noisy``: its rounds spread too much.
 
     :param changes: d of each round.
-    :param known_spread: known standard deviation of d; None where none is known.
+    :param known_spread: known standard deviation of d; None if unknown.
     """
     rounds = len(changes)
     if not rounds or (rounds < 2 and known_spread is None):
@@ -95,10 +96,10 @@ def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Option
 
 
 def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> bool:
-    """Tell whether an open metric would stay open, most probably, up to the horizon.
+    """Return whether an open metric would probably stay open up to the horizon.
 
-    From round 10 on, and with the benefit of the doubt: the centre is moved by :data:`FAVOUR` standard errors of the
-    median in favour of each verdict.
+    Only from round 10 on, and in doubt False: the centre moves by :data:`FAVOUR` standard errors of the median in
+    favour of each verdict.
 
     :param changes, known_spread: see :func:`open_kind`.
     """
@@ -119,9 +120,9 @@ def is_believable(rounds: int, source: str) -> bool:
 
 
 def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> Optional[int]:
-    """Return about how many rounds in all would decide an open metric, if centre and scale stay as they are.
+    """Return the approximate number of rounds that decide an open metric, if centre and scale stay as they are.
 
-    None where more than the horizon would be needed, or while nothing is known of the scale.
+    None if more rounds than the horizon are needed, or if the scale is unknown.
 
     :param changes, known_spread: see :func:`open_kind`.
     """
@@ -132,9 +133,9 @@ def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Op
 
 
 def rounds_expected(accepted: Accepted, known_spread: Optional[float]) -> int:
-    """Return after about how many rounds a metric on its target has its verdict, by its known spread alone.
+    """Return the approximate number of rounds to decide a metric on its target, by its known spread alone.
 
-    The horizon where it is expected to stay open, or where nothing is known.
+    The horizon if it is expected to stay open, or if the spread is unknown.
 
     :param known_spread: see :func:`open_kind`.
     """
@@ -146,8 +147,8 @@ def rounds_expected(accepted: Accepted, known_spread: Optional[float]) -> int:
 def _likely_scale(changes: Sequence[float], known_spread: Optional[float], is_limited: bool = True) -> float:
     """Return the standard deviation of d from known and seen spread.
 
-    :param is_limited: whether it is at most twice the seen one, where there are two rounds or more: few rounds say
-        little of their spread, but a known spread may be a default that is ten times too wide.
+    :param is_limited: whether the result is at most twice the seen spread, from two rounds on. Few rounds show little
+        of their spread, but a known spread may be a default that is ten times too wide.
     """
     seen = spread(changes)
     if known_spread is None:
@@ -166,9 +167,9 @@ def _first_deciding(
 def decides(
     expected: float, scale: float, rounds: int, accepted: Accepted, known_spread: Optional[float], favour: float = 0.0
 ) -> bool:
-    """Tell whether rounds would be expected to have a verdict.
+    """Return whether rounds are expected to have a verdict.
 
-    :param expected, scale: mean and standard deviation of their d, which is normal.
+    :param expected, scale: mean and standard deviation of their normal d.
     :param known_spread: see :func:`open_kind`.
     :param favour: d by which the mean is moved towards each verdict.
     """
@@ -193,7 +194,7 @@ def decides(
 def expected_count(gap: float, scale: float, rounds: int) -> float:
     """Return the expected count of Walsh averages beyond a bound that is ``gap`` below the centre of normal d.
 
-    Rounded to the nearest integer, as a count is one: otherwise the earliest boundaries, which are all Walsh averages,
+    It is rounded to an integer, as a count is one. Otherwise the earliest boundaries, which need all Walsh averages,
     would never be reached.
     """
     if scale == 0 or math.isinf(gap):

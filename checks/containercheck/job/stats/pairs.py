@@ -1,27 +1,26 @@
-"""Decide on paired rounds, asked after every round: two tests against group-sequential boundaries.
+"""Decide on paired rounds after every round, by two tests against group-sequential boundaries.
 
-Of each round, d is by how much the subject is worse than the baseline: the logarithm of the ratio, or the difference.
-A *bound* is judged by two tests; either of them decides.
+For each round, d measures how much worse the subject is: the logarithm of the ratio, or the difference. Two tests judge
+each *bound*; either of them decides.
 
-* **Signed ranks** trust no distribution: how many means of two rounds (Walsh averages, each round with itself too) lie
-  above the bound is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; Tukey 1949). If rounds
-  are independent and d is symmetric about the bound, the signs are fair coins whatever their sizes, and one table of
-  integers serves every noise. They decide from round 6 on.
-* **A moderated t** (boundaries.py) uses sizes, and how far this metric's rounds are known to spread: on a quiet node it
-  decides after two rounds. Where the rounds contradict what is known, three times as much is taken to be known.
+* **Signed ranks** assume no distribution. The count of means of two rounds (Walsh averages, each round with itself too)
+  above the bound is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; Tukey 1949). If rounds are
+  independent and d is symmetric about the bound, the signs are fair coins at any size. So one table of integers serves
+  every noise. Ranks decide from round 6 on.
+* **A moderated t** (boundaries.py) uses sizes and the known spread of this metric's rounds. On a quiet node it decides
+  after two rounds. If the rounds contradict the known spread, three times as much is assumed.
 
-Each spends its part of the error probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets, Biometrika
-70, 1983): a look after each of them is paid for. The metrics of a check share the error probability of a failure
-evenly. ci/benchmarks/boundaries.py makes the table, ``boundaries.json``; ci/benchmarks/detection.py shows what is
-promised, and where the promise ends (rounds that are correlated, a spread that grows, or one that is twice what was
-known).
+Each test spends its part of the error probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets,
+Biometrika 70, 1983). This pays for a look after each round. The metrics of a check share the error probability of a
+failure evenly. ci/benchmarks/boundaries.py makes the table, ``boundaries.json``. ci/benchmarks/detection.py shows the
+promise and its limits: correlated rounds, a growing spread, or twice the known spread.
 
-Promised, for independent and symmetric rounds whose spread has no trend and is at most what is known of it (by ranks
-alone: any), F metrics in a check:
+The promise holds for independent, symmetric rounds with a spread without trend, at most the known one (any spread for
+ranks alone). With F metrics in a check:
 
-* whose overhead is the highest accepted: the check fails in at most 5 %, a metric passes in at most 5 %;
-* without overhead at all, or in the middle of an expected range: the check fails in at most 1 %;
-* ending early (time, hopelessness) can only leave verdicts open.
+* with the highest accepted overhead: the check fails in at most 5 %, a metric passes in at most 5 %;
+* without overhead, or in the middle of an expected range: the check fails in at most 1 %;
+* ending early (no time, or hopeless) can only leave verdicts open.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -47,21 +46,21 @@ from containercheck.job.stats.forecasts import FASTER, NOISY, SLOWER, UNTIL, Acc
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
-#: Round up to which a check that has failed goes on while further metrics look too slow, or one round more where it
-#: failed later. Node-hours are money: a check that passes takes as many rounds, or more. Of three metrics that are four
-#: times slower and spread by 10 to 40 %, among fourteen, all fail in 97 of 100 checks, in 2.9 rounds.
+#: A check that has failed goes on up to this round while further metrics look too slow; or for one more round if it
+#: failed later. This saves node-hours: a check that passes takes as many rounds, or more. Example: of fourteen metrics,
+#: three are four times slower and spread by 10 to 40 %. All three fail in 97 of 100 checks, in 2.9 rounds.
 NAMED_UNTIL = 4
-#: Number of metrics for which each one counts after one of its rounds was replaced: it has stricter boundaries.
-#: Simulated (ci/benchmark detection) where a quarter of the rounds spread five times as much: without that, 7.5 % pass
-#: at the tolerance, and 4 % with it.
+#: Number of metrics that each metric counts as after one of its rounds was replaced: its boundaries are stricter.
+#: Simulated (ci/benchmark detection), a quarter of the rounds spreading five times as much: 4 % pass at the tolerance,
+#: and 7.5 % without this rule.
 TOGETHER = 3
-#: Number of metrics whose row of the stricter boundary a gain must reach to be a question: 1 % / 10. Without that, 1.5
-#: % of metrics without overhead were a question where all rounds differ by as much (simulated).
+#: Number of metrics in the row of the stricter boundary that a suspicious gain must reach: 1 % / 10. Without it, 1.5 %
+#: of metrics without overhead became suspicious if all rounds differed by as much (simulated).
 RARELY = 10
 
 
 class Prior(NamedTuple):
-    """The known spread of a metric's rounds.
+    """Hold the known spread of a metric's rounds.
 
     :ivar spread: standard deviation of the overheads of rounds, in percent (100 times that of d) or the metric's unit.
     :ivar source: its source, as in the results: ``12 nights``, ``the integrated variant``, ``the check`` or
@@ -73,38 +72,37 @@ class Prior(NamedTuple):
 
 
 class Pairs:
-    """The metrics of both sides, round by round, and the verdict on the overhead. It keeps its first verdict.
+    """Hold the paired values of a metric, and judge its overhead; the first verdict stays.
 
-    The overhead is positive where the subject is worse: 100 (subject / baseline - 1) where lower is better,
-    100 (1 - subject / baseline) where higher is; for ``difference``, subject - baseline or baseline - subject.
+    The overhead is positive if the subject is worse: 100 (subject / baseline - 1) if lower is better, 100 (1 - subject
+    / baseline) if higher is; for ``difference``, subject - baseline or baseline - subject.
 
     ``pass``: below the highest accepted by the table's count, and above the lowest if there is one. ``fail``: above the
-    highest (or below the lowest) by the count for its number of metrics, **and** clear of the *target*, the overhead
-    that is as it should be, by a stricter count. With an enormous spread any tolerance is as good as none, and without
-    that second condition a good subject would fail almost as often as one at the tolerance. The target is
+    highest (or below the lowest) by the count for its number of metrics, **and** clear of the *target* by a stricter
+    count. With an enormous spread any tolerance is useless: without the second condition, a good subject would fail
+    almost as often as one at the tolerance. The target is the ideal overhead:
 
-    * for a tolerance, no overhead; the highest itself where that is negative, as then no overhead is a failure;
+    * for a tolerance, no overhead; the highest itself if that is negative, as no overhead is then a failure;
     * for a range with two ends, ``expected``, or its middle (in percent or the unit, as references are given);
-    * for a lowest alone, no overhead, or the lowest itself where that is positive.
+    * for a lowest alone, no overhead, or the lowest itself if that is positive.
 
     A range with two ends can fail on either, so it counts as two metrics.
 
-    A metric that would pass, but gains so much that it is a question whether it does the same work, stays open.
+    A metric that would pass stays open if its gain is suspicious: the subject may not do the same work.
 
     :param better: ``higher`` or ``lower``.
     :param compare: ``ratio`` or ``difference``.
-    :param lowest: lowest accepted overhead, in percent (``ratio``) or the metric's unit; minus infinity where only a
-        tolerance is given.
+    :param lowest: lowest accepted overhead, in percent (``ratio``) or the metric's unit; minus infinity for a
+        tolerance.
     :param highest: highest accepted, in the same.
     :param metrics: number of metrics that are judged together in the check.
-    :param expected: the overhead that is expected in the range, where that is not its middle.
-    :param prior: the known spread of the rounds; None where it is not known.
-    :param may_gain: whether no gain is a question, however large: the subject is to take the baseline's place.
+    :param expected: the overhead that is expected in the range; None for its middle.
+    :param prior: the known spread of the rounds; None if unknown.
+    :param may_gain: whether any gain is accepted, because the subject is to replace the baseline.
     :raises ValueError: the range accepts nothing, or there are more metrics than the table has.
     :ivar verdict: ``pass``, ``fail`` or ``inconclusive``.
-    :ivar decided_after: the number of rounds after which the verdict fell, or a gain became a question; None before.
-    :ivar gain_keeps_open: whether it is within what is accepted, and open because its gain is a question, or may
-        become one.
+    :ivar decided_after: the number of rounds after which the verdict fell, or a gain became suspicious; None before.
+    :ivar gain_keeps_open: whether it is within the accepted range, but its gain is suspicious or may become so.
     :ivar changes: d of each round: in log scale, or in the metric's unit; positive is worse.
     """
 
@@ -144,9 +142,9 @@ class Pairs:
         self._moderated = moderate([], self._known)
 
     def add(self, baseline: float, subject: float) -> None:
-        """Append the metrics of one round, in the metric's unit, and judge anew unless there is a verdict.
+        """Append the metrics of one round, in the metric's unit, and judge again unless there is a verdict.
 
-        :raises ValueError: one is not finite, or not positive in a ratio. Then nothing is appended.
+        :raises ValueError: a value is not finite, or not positive in a ratio; nothing is appended.
         """
         change, rounding = self._scale.between(float(baseline), float(subject))
         self._rounding = max(self._rounding, rounding)
@@ -154,9 +152,9 @@ class Pairs:
         self._look()
 
     def leave_out(self, baseline: float, subject: float) -> None:
-        """Take one of the rounds away, and judge the others; a verdict that has fallen stays.
+        """Remove one of the rounds, and judge the others; an existing verdict stays.
 
-        :param baseline, subject: as they were added.
+        :param baseline, subject: the values as added.
         """
         if self.decided_after is None:
             self.changes.remove(self._scale.between(float(baseline), float(subject)).change)
@@ -164,13 +162,13 @@ class Pairs:
             self._look()
 
     def distance(self, baseline: float, subject: float) -> float:
-        """Return by how many spreads one of the rounds lies off their median; 0 once there is a verdict."""
+        """Return the distance of a round from the rounds' median, in spreads; 0 if there is a verdict."""
         if self.decided_after is not None:
             return 0.0
         return distance(self._scale.between(float(baseline), float(subject)).change, self.changes, self._known)
 
     def _look(self) -> None:
-        """Judge anew unless there is a verdict."""
+        """Judge again unless there is a verdict."""
         self._averages = walsh_averages(self.changes)
         self._moderated = moderate(self.changes, self._known)
         if self.decided_after is None and self.rounds <= HORIZON:
@@ -189,7 +187,7 @@ class Pairs:
             self.gain_keeps_open = False
 
     def _pass_or_ask(self) -> None:
-        """Let a metric pass, unless it gains so much that this is a question, or may become one."""
+        """Let a metric pass, unless its gain is suspicious or may become so."""
         question = self._accepted.highest_question(self._moderated.scale or spread(self.changes))
         is_tolerance = self._accepted.low == -math.inf
         gains = is_tolerance and not self._may_gain and centre(self.changes) < question
@@ -201,27 +199,27 @@ class Pairs:
             self.decided_after = self.rounds
 
     def _is_above(self, bound: float, kind: str) -> bool:
-        """Tell whether d lies above a bound, by either test."""
+        """Return whether d lies above a bound, by either test."""
         count = len(self._averages) - bisect.bisect_right(self._averages, bound + self._rounding)
         return self._is_clear(self._moderated.mean - bound, count, kind, self._accepted.metrics)
 
     def _is_below(self, bound: float, kind: str, metrics: Optional[int] = None) -> bool:
-        """Tell whether d lies below a bound, by either test.
+        """Return whether d lies below a bound, by either test.
 
-        :param metrics: number of metrics of the row of boundaries; None for that of this metric.
+        :param metrics: number of metrics of the row of boundaries; None for this metric's row.
         """
         count = bisect.bisect_left(self._averages, bound - self._rounding)
         return self._is_clear(bound - self._moderated.mean, count, kind, metrics or self._accepted.metrics)
 
     def _is_clear(self, distance: float, count: int, kind: str, metrics: int) -> bool:
-        """Tell whether a test decides, by the mean's distance from a bound or the Walsh averages beyond it."""
+        """Return whether a test decides, by the mean's distance from a bound or the Walsh averages beyond it."""
         row = self._row(kind, metrics)
         margin = self._moderated.margin(*row)
         is_far = margin < math.inf and distance >= margin
         return is_far or count >= rank_boundary(row[0], self.rounds, row[1])
 
     def _row(self, kind: str, metrics: int) -> Tuple[str, int]:
-        """Return the row of boundaries: a pass has those of one metric that fails, which are the same."""
+        """Return the row of boundaries; ``pass`` uses the row of one metric that fails, which is the same."""
         return ("fail", self._together) if kind == "pass" else (kind, min(self._together * metrics, MOST_METRICS))
 
     @property
@@ -233,8 +231,8 @@ class Pairs:
     def estimate(self) -> Optional[float]:
         """The overhead in percent or the unit: the median of the Walsh averages (Hodges and Lehmann 1963).
 
-        None without rounds. Like every estimate after an early end it is a little bolder than the truth, most so for
-        metrics that fail early. Where a few wild rounds pull the mean away from it, it stays within the interval.
+        None without rounds. Like every estimate after an early end it exaggerates a little, most for metrics that fail
+        early. If a few wild rounds pull the mean away, the estimate stays within the interval.
         """
         if not self.changes:
             return None
@@ -243,13 +241,16 @@ class Pairs:
 
     @property
     def interval(self) -> Tuple[float, float]:
-        """The overheads that the rounds so far do not exclude: a low and a high end, in percent or the unit.
+        """The overheads that the rounds do not exclude: a low and a high end, in percent or the unit.
 
-        Repeated confidence intervals (Jennison and Turnbull 1989): what neither of the tests excludes, at the
-        boundaries of the verdict, so that in the round where a verdict falls the interval lies on its side of what is
-        accepted. The high end of a tolerance is at the boundary to pass, its low end at that to fail, and not above the
-        target while that is not excluded by the stricter one. Both ends of an expected range are at the boundary to
-        pass. Infinite while no boundary can be reached.
+        These are repeated confidence intervals (Jennison and Turnbull 1989): the values that neither test excludes at
+        the boundaries of the verdict. So when a verdict falls, the interval lies on its side of the accepted range.
+
+        - Tolerance: the high end is at the boundary to pass, the low end at the boundary to fail. The low end does not
+          exceed the target until the stricter boundary excludes the target.
+        - Expected range: both ends are at the boundary to pass.
+
+        The ends are infinite while no boundary can be reached.
         """
         low, high = self._ends()
         return self._scale.overhead(low), self._scale.overhead(high)
@@ -271,13 +272,13 @@ class Pairs:
 
     @property
     def bound(self) -> Optional[float]:
-        """The largest overhead that the rounds do not exclude, in percent or the unit; None while there is none."""
+        """The largest overhead that the rounds do not exclude, in percent or the unit; None if there is none yet."""
         high = self.interval[1]
         return high if math.isfinite(high) else None
 
     @property
     def open_kind(self) -> Optional[str]:
-        """Why the verdict is open: ``slower``, ``faster``, ``close`` or ``noisy`` (see forecasts.py); else None."""
+        """The kind of open verdict: ``slower``, ``faster``, ``close`` or ``noisy`` (see forecasts.py); else None."""
         if self.verdict != INCONCLUSIVE:
             return None
         if self.decided_after is not None:
@@ -287,18 +288,18 @@ class Pairs:
 
     @property
     def may_fail(self) -> bool:
-        """Whether an open metric lies outside of what is accepted, and not only by chance: the next round may tell."""
+        """Whether an open metric is outside of the accepted range, not only by chance; the next round may decide."""
         kind = self.open_kind
         return kind == SLOWER or (kind == FASTER and self._accepted.low > -math.inf)
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether the rounds spread more than is known of them; then :attr:`assumed_spread` counts instead."""
+        """Whether the rounds spread more than is known; :attr:`assumed_spread` then replaces the known spread."""
         return self._moderated.assumed is not None and self._moderated.assumed != self._known
 
     @property
     def assumed_spread(self) -> Optional[float]:
-        """The spread that counts as known, in percent or the unit: a multiple of it where rounds contradict it."""
+        """The spread that is assumed, in percent or the unit: a multiple of the known one if rounds contradict it."""
         return None if self._moderated.assumed is None else self._moderated.assumed * self._scale.unit
 
     @property
@@ -311,12 +312,12 @@ class Pairs:
 
     @property
     def above_tolerance(self) -> int:
-        """The number of rounds whose overhead was above the highest accepted."""
+        """The number of rounds with an overhead above the highest accepted."""
         return sum(change - self._accepted.high > self._rounding for change in self.changes)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether even rounds up to the horizon would leave it open, most probably. False once there is a verdict."""
+        """Whether the metric would probably stay open up to the horizon. False once there is a verdict."""
         if self.verdict != INCONCLUSIVE:
             return False
         return self.decided_after is not None or forecasts.is_hopeless(
@@ -325,10 +326,10 @@ class Pairs:
 
     @property
     def rounds_needed(self) -> Optional[int]:
-        """About how many rounds in all would decide it, if centre and spread stay as they are.
+        """The approximate number of rounds for a decision, if centre and spread stay as they are.
 
-        ``decided_after`` where there is a verdict; None where more than the horizon would be needed, where it is no
-        question of rounds (a gain that is too good), or while nothing is known of the spread.
+        ``decided_after`` if there is a verdict. None if more rounds than the horizon are needed, if more rounds do not
+        help (a suspicious gain), or if the spread is unknown.
         """
         if self.decided_after is not None:
             return self.decided_after if self.verdict != INCONCLUSIVE else None
@@ -338,16 +339,16 @@ class Pairs:
 
     @property
     def rounds_expected(self) -> int:
-        """After about how many rounds a metric on its target is decided, by its known spread; else the horizon."""
+        """The approximate number of rounds to decide a metric on its target, by its known spread; else the horizon."""
         return forecasts.rounds_expected(self._accepted, self._known)
 
 
 def more_would_tell(metrics: Collection[Pairs], rounds: int) -> bool:
-    """Tell whether a check needs another round that may give a verdict.
+    """Return whether another round may give a check a verdict that it needs.
 
-    Not if every metric has its verdict, or at the horizon. Nor, from round 10 on, if every open metric is
-    :attr:`Pairs.is_hopeless`: users see a verdict for each metric, so one that may still come is waited for. Where one
-    failed, only while another may fail soon (:attr:`Pairs.may_fail`), up to round :data:`NAMED_UNTIL` or one more.
+    False if every metric has its verdict, or at the horizon. From round 10 on, also False if every open metric is
+    :attr:`Pairs.is_hopeless`; otherwise the check waits, as users see a verdict for each metric. After a failure, only
+    while another metric may fail soon (:attr:`Pairs.may_fail`), up to round :data:`NAMED_UNTIL` or one more.
 
     :param rounds: number of complete rounds.
     """

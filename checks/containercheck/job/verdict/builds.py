@@ -1,6 +1,6 @@
-"""Record what ran: the build of each side's program, MPI libraries, runtimes, images.
+"""Record the programs that ran: each side's build, MPI libraries, runtimes, images.
 
-A difference of programs is not overhead, and is reported.
+A difference between programs is reported; it is not overhead.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -13,15 +13,15 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 from containercheck.job import contract, texts
 from containercheck.job.verdict.findings import roomiest, starts
 
-#: What a program prints about its own build, by the name of the fact; and ``executable``, where the image has the tree
-#: that bare runs: the digest of the program of the ranks.
+#: Facts that a program prints about its build, by their names. If the image has the tree that bare runs, ``executable``
+#: is the digest of the ranks' program.
 Build = Mapping[str, str]
-#: Beginning of the line about two sides that run the same executable.
+#: Beginning of the line about two sides with the same executable.
 SAME = "same build"
 
 
 def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, Build]:
-    """Return the build of each side, as its first successful run printed it; sides that print nothing are left out.
+    """Return the build that the first successful run of each side printed; leave out sides that print none.
 
     :param identity: facts that programs print about their build.
     :param runs: of the record.
@@ -33,25 +33,25 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
             builds[run["side"]] = _printed_in(identity, stagedir / run["output"])
             digest = run.get("executable", "")
             if packed and digest:
-                # Its paths were replaced when it was packed.
+                # Packing replaced the paths in the program.
                 own = {"executable": packed[0] if digest == packed[1] else digest}
                 builds[run["side"]] = {**builds[run["side"]], **own}
     return {side: build for side, build in builds.items() if build}
 
 
 def known(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, str]:
-    """Return the build of each side's program, and of the bare software, as far as they are known, each in a line."""
+    """Return the known builds of each side's program and of the bare software, each as a line."""
     builds: Dict[str, Any] = {**read(identity, runs, stagedir), **_software(stagedir)}
     return joined(builds)
 
 
 def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
-    """Return each build in a line."""
+    """Return each build as a line."""
     return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
 
 
 def difference(baseline: Build, subject: Build) -> str:
-    """Return a line about two builds, the baseline's first; empty where they print the same, or nothing."""
+    """Return a line about two builds, the baseline's first; empty if they print the same, or nothing."""
     common = [name for name in baseline if name in subject]
     if all(baseline[name] == subject[name] for name in common):
         return f"{SAME}, executable {baseline['executable'][:12]}" if "executable" in common else ""
@@ -60,7 +60,7 @@ def difference(baseline: Build, subject: Build) -> str:
 
 
 def _packed_executable(stagedir: Path) -> List[str]:
-    """Return the digests of the program of the image's tree, as it is installed and as it is packed; empty for none."""
+    """Return the digests of the program in the image's tree, installed and packed; empty if unknown."""
     try:
         return list(json.loads((stagedir / contract.IMAGE_RECORD).read_text())["tree"]["executable"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -80,14 +80,14 @@ def _printed_in(identity: Iterable[Any], output: Path) -> Build:
 
 
 def provenance(record: Mapping[str, Any], builds: Mapping[str, Build], stagedir: Path) -> Dict[str, Any]:
-    """Return what ran where, from the records of job and build: host, MPI libraries, runtimes, image.
+    """Return the host, MPI libraries, runtimes and images of a job, from the records of job and build.
 
-    :param builds: what each side printed about its own build.
+    :param builds: printed by each side.
     """
     runs: List[Dict[str, Any]] = record["runs"]
     sides = list(dict.fromkeys(run["side"] for run in runs))
     seen = {side: roomiest(run for run in runs if run["side"] == side) for side in sides}
-    # The libraries' paths as the side's processes see them.
+    # Paths as the side's processes see them.
     libraries = {side: sorted({path for run in runs if run["side"] == side for path in run["mpi"]}) for side in sides}
     facts: Dict[str, Any] = {
         "host": record["host"],
@@ -103,9 +103,9 @@ def provenance(record: Mapping[str, Any], builds: Mapping[str, Build], stagedir:
     if record["halves"]:
         facts["halves"] = record["halves"]
     if (stagedir / contract.IMAGE_RECORD).exists():
-        # The record of a site's own image has no release; only images with the tree of bare have that.
+        # Only images with the tree of bare have a release; a site's own image has none.
         facts.update(_image(stagedir / contract.IMAGE_RECORD, ("release", "id", "source", "tree")))
-    # Images of sides that have their own.
+    # Sides may have their own images.
     images = sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json")))
     if images:
         facts["images"] = {path.name.split(".")[0]: _image(path, ("source", "arguments")) for path in images}
@@ -131,7 +131,7 @@ def _image(path: Path, names: Iterable[str]) -> Dict[str, Any]:
     :param names: of further entries, as far as the record has them.
     """
     image = json.loads(path.read_text())
-    # That of a site's own directory has no size, and what an older library made has none of its files.
+    # A site's own directory has no size; records of older libraries have no size of the files.
     sizes = {"image_bytes": image.get("bytes"), "image_content_bytes": image.get(contract.CONTENT_BYTES)}
     return {
         "image": image["path"],

@@ -1,4 +1,4 @@
-"""Compare the sides of a job: each metric of two sides, the messages about them, and the rows of the results.
+"""Compare the metrics of a job's sides; make the messages and the rows of the results.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -15,22 +15,22 @@ from containercheck.job.texts import number
 from containercheck.job.verdict import builds as builds_of
 from containercheck.job.verdict.builds import Build
 
-#: Verdict on emulated processors, where nothing is judged.
+#: Verdict on emulated processors: nothing is judged.
 EMULATED = "emulated"
 #: Result of the fresh rounds of a failure (job/confirmation.py).
 CONFIRMED, REFUTED, UNCONFIRMED = "confirmed", "refuted", "unconfirmed"
 
 
-#: Distance between an estimate and an end of its interval beyond which that end says nothing: in percent, or in
-#: tolerances of a metric that is compared by difference.
+#: Largest distance between an estimate and an end of its interval that is still useful. In percent, or in tolerances of
+#: a metric that is compared by difference.
 FARTHEST, FARTHEST_TOLERANCES = 100.0, 20.0
 
 
 def says_something(distance: Optional[float], unit: str, tolerance: Optional[float]) -> bool:
-    """Tell whether an end of an interval is worth printing.
+    """Return whether an end of an interval is worth printing.
 
-    :param distance: between the end and the estimate, in ``unit``; None where there is no end.
-    :param tolerance: highest accepted overhead; None or 0 where any end of a difference is worth printing.
+    :param distance: between the end and the estimate, in ``unit``; None without an end.
+    :param tolerance: highest accepted overhead; None or 0 if any end of a difference is worth printing.
     """
     if distance is None or not math.isfinite(distance):
         return False
@@ -41,10 +41,10 @@ def says_something(distance: Optional[float], unit: str, tolerance: Optional[flo
 class Confirmed(NamedTuple):
     """The result of the fresh rounds of a metric that failed.
 
-    :ivar result: :data:`CONFIRMED`, :data:`REFUTED`, or :data:`UNCONFIRMED` where there were too few.
+    :ivar result: :data:`CONFIRMED`, :data:`REFUTED`, or :data:`UNCONFIRMED` if there were too few.
     :ivar rounds: number of fresh rounds.
-    :ivar first: number of rounds in which it failed, and ``above`` of those above what is accepted.
-    :ivar why: reason for which there were too few.
+    :ivar first: number of rounds in which the metric failed; ``above`` of these exceeded the accepted overhead.
+    :ivar why: reason for too few rounds.
     """
 
     result: str
@@ -64,16 +64,16 @@ class Confirmed(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One metric of two sides, over all rounds.
+    """Hold one metric of two sides, over all rounds.
 
-    :ivar baseline_label, subject_label: names of the sides, for people.
-    :ivar baseline, subject: the metric's values, one a round, in the order of the rounds, in the metric's unit.
+    :ivar baseline_label, subject_label: readable names of the sides.
+    :ivar baseline, subject: values of the metric, one a round, in order, in the metric's unit.
     :ivar pairs: both values of each round, with the verdict.
-    :ivar expected: whether a reference says what the overhead must be.
-    :ivar round_seconds: duration of a round.
-    :ivar emulated: whether the nodes' processors are emulated, so that nothing is judged.
-    :ivar difference: line about both builds, where they differ or are proven to be the same; else empty.
-    :ivar confirmed: result of the fresh rounds of a failure; None where nothing failed, or nothing was run again.
+    :ivar expected: whether a reference gives the expected overhead.
+    :ivar round_seconds: duration of a round, in s.
+    :ivar emulated: whether the nodes' processors are emulated; nothing is judged then.
+    :ivar difference: line about both builds if they differ or are proven to be the same; else empty.
+    :ivar confirmed: result of the fresh rounds of a failure; None if nothing failed or ran again.
     """
 
     metric: Any
@@ -92,31 +92,31 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``; ``emulated`` where nothing is judged."""
+        """``pass``, ``fail`` or ``inconclusive``; ``emulated`` on emulated processors."""
         if self.emulated:
             return EMULATED
         return INCONCLUSIVE if self.is_refuted else self.pairs.verdict
 
     @property
     def is_refuted(self) -> bool:
-        """Whether it failed, and fresh rounds speak against that."""
+        """Whether it failed, but fresh rounds contradict the failure."""
         return self.pairs.verdict == FAIL and self.confirmed is not None and self.confirmed.result == REFUTED
 
     @property
     def may_fail(self) -> bool:
-        """Whether it is open, and more rounds may make it fail."""
+        """Whether it is open, and may fail after more rounds."""
         return self.verdict == INCONCLUSIVE and self.pairs.may_fail
 
     @property
     def open_kind(self) -> str:
-        """Why its verdict is open (job/stats/forecasts.py); empty where it is not."""
+        """The reason for an open verdict (job/stats/forecasts.py); empty if there is a verdict."""
         if self.is_refuted:
             return FASTER if self.vanished else SLOWER
         return self.pairs.open_kind or "" if self.verdict == INCONCLUSIVE else ""
 
     @property
     def vanished(self) -> bool:
-        """Whether the overhead is smaller than what a reference expects."""
+        """Whether the overhead is below the range that a reference expects."""
         return self.estimate < self.pairs.lowest
 
     # Numbers, in words.
@@ -133,7 +133,7 @@ class Comparison(NamedTuple):
 
     @property
     def interval(self) -> Optional[float]:
-        """Half the width of the interval, in the overhead's unit; None where there are too few rounds for one."""
+        """Half the width of the interval, in the overhead's unit; None if there are too few rounds."""
         low, high = self.pairs.interval
         return (high - low) / 2 if math.isfinite(high - low) else None
 
@@ -149,7 +149,7 @@ class Comparison(NamedTuple):
 
     @property
     def uncertainty(self) -> str:
-        """The interval of the overhead, printed after its size; empty where it says nothing."""
+        """The interval of the overhead, printed after its size; empty if it is too wide to be useful."""
         if not says_something(self.interval, self.unit, self.pairs.highest):
             return ""
         low, high = self.pairs.interval
@@ -165,7 +165,7 @@ class Comparison(NamedTuple):
 
     @property
     def details(self) -> str:
-        """The accepted overhead, in how many rounds it was exceeded, and both builds where they differ."""
+        """The accepted overhead, the number of rounds above it, and both builds if they differ."""
         if self.expected:
             accepted = f"expected: {'at most ' if math.isinf(self.pairs.lowest) else ''}{self._accepted}"
         else:
@@ -176,7 +176,7 @@ class Comparison(NamedTuple):
     # Messages.
 
     def __str__(self) -> str:
-        """One line: the metric, its overhead in this session with the interval, and what is accepted."""
+        """Return one line: the metric, its overhead in this session with the interval, and the accepted overhead."""
         worse = f"{self.size}{self.uncertainty} {self.direction} than {self.baseline_label}"
         return f"{self.metric.name} is {worse} in this session ({self.details})"
 
@@ -187,14 +187,14 @@ class Comparison(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """The message about an open comparison: what is known, and what would close it."""
+        """The message about an open comparison: the known facts, and the way to close it."""
         if self.pairs.open_kind == FASTER and not self.expected:
             return f"{self}: does it compute the same? If it does, add a reference that expects this gain"
         return f"{self}: {self.answer}; {self.remedy}"
 
     @property
     def answer(self) -> str:
-        """What is known of a metric whose verdict is open."""
+        """The known facts about a metric with an open verdict."""
         kind, bound = self.pairs.open_kind, self.pairs.bound
         if self.is_refuted:
             return f"{'fast' if self.vanished else 'slow'} once, not again"
@@ -214,11 +214,11 @@ class Comparison(NamedTuple):
         if kind == CLOSE:
             return ", ".join(parts)
         seconds = in_words(self.pairs.rounds * self.round_seconds)
-        return "; ".join([*parts, f"{seconds} here is too short to tell {self._accepted}"])
+        return "; ".join([*parts, f"{seconds} here is too short to show {self._accepted}"])
 
     @property
     def remedy(self) -> str:
-        """What would close an open verdict."""
+        """The way to close an open verdict."""
         if self.is_refuted:
             return "run it again, on a quieter machine"
         rounds, needed, spread = self.pairs.rounds, self.pairs.rounds_needed, self.pairs.spread
@@ -226,18 +226,18 @@ class Comparison(NamedTuple):
             return f"too few rounds to tell how many more it takes: {rounds}"
         if needed is not None:
             more = needed - rounds
-            return f"about {more} more round{'s' if more != 1 else ''} would tell"
+            return f"about {more} more round{'s' if more != 1 else ''} would decide"
         if spread is None:
-            return "one round tells nothing of the spread"
+            return "one round does not show the spread"
         would = "did" if rounds >= HORIZON else "would"
         return (
-            f"{HORIZON} rounds {would} not tell: its rounds spread by {number(spread, 2)} {self.unit}. "
+            f"{HORIZON} rounds {would} not decide: its rounds spread by {number(spread, 2)} {self.unit}. "
             "It takes longer runs, or a quieter machine"
         )
 
     @property
     def warning(self) -> str:
-        """The message that the rounds contradict the known spread, so that the verdict is less safe; else empty."""
+        """The message that the rounds spread more than is known, so that the verdict is less safe; else empty."""
         prior, spread, assumed = self.pairs.prior, self.pairs.spread, self.pairs.assumed_spread
         if self.emulated or not self.pairs.is_contradicted or prior is None or spread is None or assumed is None:
             return ""
@@ -255,15 +255,15 @@ class Comparison(NamedTuple):
     def centre(self) -> float:
         """The subject's metric: the baseline's median, changed by the estimated overhead.
 
-        The median of the subject's own values may lie on the other side of the baseline's median: it ignores which
-        values were measured together.
+        The median of the subject's own values ignores the pairs of values of a round, so it may contradict the
+        overhead.
         """
         middle = statistics.median(self.baseline)
         change = self.estimate if self.metric.better == "lower" else -self.estimate
         return middle + change if self.metric.compare == "difference" else middle * (1 + change / 100)
 
     def row(self, answers_compared: bool = True) -> Dict[str, Any]:
-        """Return the row of the results, as ``results.row.Row`` reads it.
+        """Return the row of the results, in the form of ``results.row.Row``.
 
         :param answers_compared: whether the check has answers.
         """
@@ -303,7 +303,7 @@ class Comparison(NamedTuple):
 
 
 def baseline_row(metric: Any, label: str, values: Sequence[float]) -> Dict[str, Any]:
-    """Return the part of a row about the baseline, which is all of it where nothing is compared.
+    """Return the baseline's part of a row; the whole row if nothing is compared.
 
     :param label: of the side that has the values.
     """
@@ -332,7 +332,7 @@ def in_words(seconds: float) -> str:
 
 
 def mean_error(values: Sequence[float]) -> Optional[float]:
-    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), in the unit of the values; None for one value."""
+    """Return the mean error sigma / sqrt(n) (D12.6 section 9.2.1), in the unit of the values; None for one value."""
     spread = spread_of(values)
     return None if spread is None else spread / math.sqrt(len(values))
 
@@ -340,8 +340,8 @@ def mean_error(values: Sequence[float]) -> Optional[float]:
 def spread_of(values: Sequence[float]) -> Optional[float]:
     """Return the standard deviation of one side's values over the rounds, in their unit; None for one value.
 
-    That is the dispersion of D12.6, figures 8.4 and 8.11: of bare and of the container, each by itself. The spread of
-    the overheads, which the verdict needs, is another one: what both sides have in common cancels there.
+    This is the dispersion of D12.6, figures 8.4 and 8.11, of bare and of the container separately. The verdict uses the
+    spread of the overheads instead: in these, the noise that both sides share cancels.
     """
     return statistics.stdev(values) if len(values) > 1 else None
 
@@ -353,15 +353,15 @@ NOT_JUDGED = "emulated: overheads are reported, not judged"
 
 
 class JobOutcome:
-    """The comparisons of a job's valid runs.
+    """Compare a job's valid runs.
 
     :param metrics: declared metrics of the check.
-    :param sides: sides of the job; each is compared with the side that it names, if it names one.
+    :param sides: sides of the job; a side may name the side that it is compared with.
     :param evaluation: all rounds, as read.
-    :param expected: names of the metrics whose overhead a reference expects.
-    :param builds: the build of each side that prints it; where those of two sides differ, every line has both.
-    :param confirmed: result of the fresh rounds, by side and metric that failed.
-    :ivar comparisons: one for each metric of each side that is compared, in the order of the declarations.
+    :param expected: names of the metrics with an expected overhead (a reference).
+    :param builds: the build of each side that prints it; if two sides differ, every line has both.
+    :param confirmed: result of the fresh rounds, by side and failed metric.
+    :ivar comparisons: one for each metric of each compared side, in the order of the declarations.
     """
 
     def __init__(
@@ -400,14 +400,14 @@ class JobOutcome:
 
     @property
     def failures(self) -> List[str]:
-        """Lines that name the metrics that failed, then those that may have; nothing where none failed."""
+        """Lines that name the failed metrics, then the metrics that may fail; empty if none failed."""
         return failure_lines(self.comparisons)
 
     @property
     def doubts(self) -> List[str]:
-        """A line for each metric whose verdict is open, with what would close it, or less certain than it looks.
+        """A line for each open verdict with the way to close it, and for each verdict that is less safe than it looks.
 
-        A single line where nothing is judged.
+        On emulated processors, one line says that nothing is judged.
         """
         lines = [NOT_JUDGED] if self.comparisons and self._evaluation.emulated else []
         lines += [comparison.doubt for comparison in self.comparisons if comparison.verdict == INCONCLUSIVE]
@@ -418,9 +418,9 @@ class JobOutcome:
         return lines + list(dict.fromkeys(f"{pair.subject_label}: {pair.difference}" for pair in passed))
 
     def rows(self) -> List[Dict[str, Any]]:
-        """Return a row for each comparison, and for each metric that a single side has.
+        """Return a row for each comparison, and for each metric that only one side has.
 
-        A metric of several sides without comparison has none.
+        A metric of several sides without comparison has no row.
         """
         rows = [comparison.row(self._evaluation.compares_answers) for comparison in self.comparisons]
         for name, metric in self._metrics.items():
@@ -428,13 +428,13 @@ class JobOutcome:
                 ((side, values),) = self._values[name].items()
                 row = baseline_row(metric, self._sides[side].label, values)
                 rows.append({**row, "emulated": self._evaluation.emulated})
-        # A value of half a node is no point of a scaling over nodes.
+        # A value of half a node does not belong to a scaling over nodes.
         return [{**row, "duet": True, "scaling": ""} if self._evaluation.duet else row for row in rows]
 
     def performance(self) -> Iterator[Tuple[str, float, str]]:
-        """Yield name, value and unit of what ReFrame logs; a subject's value has the name of the metric.
+        """Yield name, value and unit of each value that ReFrame logs; a subject's value is named after the metric.
 
-        Where several sides are compared, the names end with the subject's label.
+        If several sides are compared, the names end with the subject's label.
         """
         subjects = {comparison.subject_label for comparison in self.comparisons}
         for row in self.rows():
@@ -452,15 +452,15 @@ class JobOutcome:
 
 
 def failure_lines(comparisons: Iterable[Comparison]) -> List[str]:
-    """Return a line that names all metrics that failed, and lines for those that may fail; none where none failed.
+    """Return a line with all failed metrics, and lines for those that may fail; an empty list if none failed.
 
-    Metrics that are compared with another side, or better than their reference, have lines of their own.
+    A metric that is compared with another side, or better than its reference, has its own line.
     """
     comparisons = list(comparisons)
     groups: Dict[Tuple[str, str, str], List[Comparison]] = {}
     for comparison in comparisons:
         if comparison.verdict == FAIL:
-            # Each reference that a metric is better than needs a new value of its own.
+            # Each reference that a metric beats needs its own new value.
             metric = comparison.metric.name if comparison.vanished else ""
             key = (comparison.baseline_label, comparison.subject_label, metric)
             groups.setdefault(key, []).append(comparison)
@@ -481,7 +481,7 @@ def _failed(group: Sequence[Comparison]) -> str:
 
 
 def _may_fail(comparisons: Iterable[Comparison]) -> List[str]:
-    """Return a line for each answer on open metrics: it names the metrics that share it."""
+    """Return a line for each answer on open metrics, with the names of the metrics that share it."""
     by_answer: Dict[str, List[str]] = {}
     for comparison in comparisons:
         name = f"{comparison.metric.name} ({comparison.size} {comparison.direction})"

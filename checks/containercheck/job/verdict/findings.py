@@ -1,8 +1,7 @@
-"""Check what the runs of a job prove besides their metrics: whose MPI they loaded, their cores, what they left.
+"""Check the other evidence of a job's runs: the loaded MPI libraries, the ranks' cores, the files left.
 
-Without as many cores to themselves as the bare ones, all ranks of a container may share one core: 185 s instead of 3 s
-were seen. Only ranks on the first node are looked at. Where a container takes the place of another, both must see the
-same environment.
+Without as many cores as the bare ones, all ranks of a container may share one core (seen: 185 s instead of 3 s). Only
+ranks on the first node are checked. If one container replaces another, both must see the same environment.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -20,10 +19,10 @@ from containercheck.job.texts import cores_of, size
 #: A run of the record.
 Run = Dict[str, Any]
 
-#: Most ranks whose cores are listed.
+#: Most ranks with listed cores.
 LISTED = 8
-#: Variables that differ between any two processes or jobs, or that name the runtime's version and command, the
-#: directory that it was called in, or the image.
+#: Variables that are expected to differ: between any two processes or jobs, or because they name the runtime's version
+#: or command, its working directory, or the image.
 _RUNTIME_PREFIXES = "|".join(runtime.settings for runtime in RUNTIMES if runtime.settings)
 _EXPECTED_TO_DIFFER = re.compile(
     rf"^(_|PWD|OLDPWD|SHLVL|USER_PATH|{contract.RUN}|({_RUNTIME_PREFIXES})(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
@@ -31,27 +30,27 @@ _EXPECTED_TO_DIFFER = re.compile(
 
 
 class Findings:
-    """What the runs of a job prove.
+    """Collect the findings about the runs of a job.
 
     :param record: of the job (job/runner.py).
-    :param sides: of the facts, without those that were lost.
+    :param sides: of the facts, without lost sides.
     :param stagedir: of the job.
     """
 
     def __init__(self, record: Mapping[str, Any], sides: Sequence[JobSide], stagedir: Path) -> None:
-        """Nothing is looked at yet."""
+        """Keep the arguments; the methods do the checks."""
         self._record, self._sides, self._stagedir = record, sides, stagedir
         self._runs: Sequence[Run] = record["runs"]
 
     def start_problems(self) -> List[str]:
-        """Return why the ranks of a side were started wrongly: with another MPI, or bound to too few cores."""
+        """Return the faults in the start of a side's ranks: wrong MPI, or too few cores."""
         return self._mpi_problems() or self.binding_problems()
 
     def _mpi_problems(self) -> List[str]:
-        """Return why the runs do not prove that each side loaded the right MPI; empty where they do."""
+        """Return the reason if the runs do not prove that each side loaded the right MPI; else an empty list."""
         bare = [side.name for side in self._sides if side.mpi and not side.contained]
         contained = [side for side in self._sides if side.mpi and side.contained]
-        # A job that ended before the bare program ran proves nothing: its end is reported instead.
+        # A job that ended before the bare program ran proves nothing; its end is reported instead.
         if not bare or not contained or not any(run["side"] == bare[0] for run in self._runs):
             return []
         plans = {side.name: self._stagedir / contract.mpi_plan_file(side.name) for side in contained}
@@ -62,7 +61,7 @@ class Findings:
         return [problem] if problem else []
 
     def binding_problems(self) -> List[str]:
-        """Return why the ranks of a side have wrong cores, or fewer than those of the side it is compared with."""
+        """Return a message for each side with wrong cores, or fewer than the side that it is compared with."""
         strays = [problem for problem in map(stray_problem, self._runs) if problem]
         if strays:
             return strays[:1]
@@ -77,16 +76,16 @@ class Findings:
         return [problem for problem in problems if problem]
 
     def remarks(self) -> List[str]:
-        """Return lines about what is no fault: unusual starts of ranks, unknown cores, an image named by a tag."""
+        """Return remarks that are not faults: unusual starts of ranks, unknown cores, an image named by a tag."""
         lines = [*self._unusual_starts(), *self._unseen_bindings(), *self._left_files()]
         path = self._stagedir / contract.IMAGE_RECORD
         image = json.loads(path.read_text()) if path.exists() else {}
         if "id" in image and not image["sha256"]:
-            lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
+            lines.append(f"the image {image['path']} is named by a tag, which may move: the job ran {image['id']}")
         return lines
 
     def disturbances(self) -> List[str]:
-        """Return lines about rounds that other processes on the machine disturbed; empty where there are none."""
+        """Return lines about rounds that other processes on the machine disturbed; empty if there were none."""
         rounds = len({run["round"] for run in self._runs})
         replaced, busy = self._record["replaced"], self._record["busy"]
         lines = []
@@ -98,10 +97,10 @@ class Findings:
         return lines
 
     def changes(self) -> Tuple[List[str], List[str]]:
-        """Return the differences between what a container sees and what the one that it replaces sees.
+        """Return the differences in environment between a container and the container that it replaces.
 
-        First faults: other environment variables, as the same image should see the same ones. Then remarks: mounts,
-        limits, the runtimes' configuration, and variables where the images differ.
+        The first list has faults: different environment variables although the image is the same. The second has
+        remarks: mounts, limits, the runtimes' configuration, and variables if the images differ.
         """
         faults: List[str] = []
         remarks: List[str] = []
@@ -117,7 +116,7 @@ class Findings:
         return faults, remarks
 
     def _surroundings(self, side: str) -> Dict[str, Dict[str, str]]:
-        """Return what a container sees by kind and name, with the same words for what is named by side."""
+        """Return the environment of a container by kind and name, without the side's name in it."""
         runtime = json.loads((self._stagedir / contract.runtime_file(side)).read_text())
         seen = json.loads((self._stagedir / contract.surroundings_file(side)).read_text())
         stagedir = str(self._stagedir.absolute())
@@ -134,9 +133,9 @@ class Findings:
         }
 
     def _left_files(self) -> List[str]:
-        """Return a line for each side whose runs left files in shared memory, and whose runs all left some in /tmp.
+        """Return a line for each side that left files in shared memory, or left files in /tmp in every run.
 
-        In /tmp others of the same user write too: what a single run seems to have left proves nothing.
+        Other processes of the same user also write to /tmp, so files after a single run prove nothing.
         """
         lines = []
         for side in self._sides:
@@ -158,7 +157,7 @@ class Findings:
         return lines
 
     def _unusual_starts(self) -> List[str]:
-        """Return lines about sides whose ranks are not started like all others, with the reason."""
+        """Return lines about sides with an unusual start of ranks, with the reason."""
         lines = []
         for side, start in starts(self._runs, self._stagedir).items():
             if start["because"]:
@@ -167,13 +166,13 @@ class Findings:
         return lines
 
     def _unseen_bindings(self) -> List[str]:
-        """Return lines about sides whose ranks' cores could not be compared, as too few of them were seen."""
+        """Return lines about sides with too few visible ranks to compare their cores."""
         best, by_name = self._roomiest(), {side.name: side for side in self._sides}
         lines = []
         for side in self._sides:
             other = by_name.get(side.compared_with or "")
-            # A program that only loads the library has no ranks, and of a program with its MPI in itself no process is
-            # known by a library.
+            # A program that only loads the library has no ranks. A statically linked program has no library by which
+            # its processes are found.
             if side.mpi and not side.preloads_mpi and not side.shares_cores and other and other.mpi:
                 seen, others = (len(run["bound"]) if run else 0 for run in (best[side.name], best[other.name]))
                 if not seen or seen != others:
@@ -189,7 +188,7 @@ class Findings:
 
 
 def starts(runs: Iterable[Run], stagedir: Path) -> Dict[str, Dict[str, str]]:
-    """Return how the ranks of each side were started, where the job recorded it (see job/start_ranks.py)."""
+    """Return the start of each side's ranks, if the job recorded it (see job/start_ranks.py)."""
     paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in runs}
     return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
@@ -203,12 +202,12 @@ def mpi_problem(
     wants_host: Mapping[str, Optional[str]],
     trees: Mapping[str, Iterable[str]],
 ) -> Optional[str]:
-    """Return why the runs do not prove that each side loaded the right MPI; None where they do.
+    """Return the reason if the runs do not prove that each side loaded the right MPI; else None.
 
     :param bare: name of a side that runs on the host, with the host's MPI.
-    :param wants_host: for each side in a container: the path of the host's MPI library that it must load, or None where
-        it must bring its own.
-    :param trees: for each side in a container: directories whose libraries count as its own.
+    :param wants_host: for each side in a container: the path of the host's MPI library that it must load, or None if it
+        must bring its own.
+    :param trees: for each side in a container: directories with libraries that count as its own.
     """
     host_files = {
         (library["device"], library["inode"])
@@ -241,7 +240,7 @@ def cores_problem(run: Run, measure: Run) -> Optional[str]:
     """Return a message if a run's ranks on the first node have fewer cores than those of another run; else None.
 
     :param run: of the record, with ``bound``: the processors that each rank may use.
-    :param measure: a run of the side that it is compared with.
+    :param measure: a run of the side with which it is compared.
     """
     bound, others = run.get("bound", []), measure.get("bound", [])
     if not bound or len(bound) != len(others):
@@ -259,7 +258,7 @@ def cores_problem(run: Run, measure: Run) -> Optional[str]:
 
 
 def stray_problem(run: Run) -> Optional[str]:
-    """Return a message if a run left its half of the node, where both sides ran at the same time; else None.
+    """Return a message if a run left its half of the node while both sides ran at the same time; else None.
 
     :param run: of the record; ``processors`` are those of its half.
     """
@@ -273,9 +272,9 @@ def stray_problem(run: Run) -> Optional[str]:
 
 
 def roomiest(runs: Iterable[Run]) -> Optional[Run]:
-    """Return the run whose ranks had the most cores; None where no ranks were seen.
+    """Return the run with the most cores for its ranks; None if no ranks were seen.
 
-    A defect in how ranks are started shows in every run, so also in this one.
+    A defect in the start of ranks shows in every run, so also in this one.
     """
     seen = [run for run in runs if run.get("bound")]
     return max(
@@ -288,7 +287,7 @@ def _all_cores(bound: Sequence[str]) -> Set[int]:
 
 
 def _are_alone(bound: Sequence[str]) -> bool:
-    """Tell whether no two ranks have a processor in common."""
+    """Return whether no two ranks share a processor."""
     return sum(len(cores_of(processors)) for processors in bound) == len(_all_cores(bound))
 
 
@@ -296,13 +295,13 @@ def _listed(bound: Sequence[str]) -> str:
     return " | ".join(bound[:LISTED]) + (" ..." if len(bound) > LISTED else "")
 
 
-# What two containers see.
+# Differences between two containers.
 
 
 def without_side(text: str, side: str, stagedir: str) -> str:
-    """Return a text with the same names for all sides where we name by side: files, directories (job/contract.py).
+    """Return a text with ``SIDE`` in place of a side's name in files and directories of the job (job/contract.py).
 
-    :param stagedir: in it, as on the host or in containers, all of these lie.
+    :param stagedir: directory of these files, on the host or as seen in containers.
 
     >>> without_side("/rfm_workdir/new.host-mpi:/opt/new.d", "new", "/stage")
     '/rfm_workdir/SIDE.host-mpi:/opt/new.d'
@@ -313,7 +312,7 @@ def without_side(text: str, side: str, stagedir: str) -> str:
 
 
 def _differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> List[str]:
-    """Return a line for each name that is missing in one of both, or that has another value."""
+    """Return a line for each name that is missing on one side, or has different values."""
     lines = []
     for name in sorted(old.keys() | new.keys()):
         if name not in new:
