@@ -256,7 +256,7 @@ def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compa
     facts = Facts(facts_of([RATE], sides=sides, earlier=rounds, ranks=2))
     explaining = Explaining(facts, [])
     for causes in (
-        explaining.explain_slowness(Evaluation(facts, tmp_path), {("new", "rate")}, [])[0],
+        explaining.explain_slowness(Evaluation(facts, tmp_path), {("new", "rate")}, [], {})[0],
         explaining.explain_end({"new": Endings(1, 1)}, []),
     ):
         assert [(cause["side"], cause["sentence"]) for cause in causes] == [("new", f"/dev/shm holds 8 MiB in {where}")]

@@ -41,7 +41,7 @@ _PATHS = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD")
 #: Where programs lie in any image.
 _STANDARD = re.compile(r"/(usr/)?(local/)?s?bin/?")
 #: Variables of runtimes that change no container, after the beginning of their names.
-_OF_STORAGE = re.compile(r"CACHEDIR|TMPDIR|CONFIGDIR|DOCKER_.*|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME")
+_OF_STORAGE = re.compile(r"CACHEDIR|TMPDIR|CONFIGDIR|\w+_(USERNAME|PASSWORD|HOST)|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME")
 #: Variables by which a job tells MPI how to talk and start: bare takes them, and what a container has may not.
 _OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!gds$)\w+|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_\w+")
 _SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
