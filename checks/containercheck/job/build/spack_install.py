@@ -1,12 +1,12 @@
-"""Installs an environment of Spack into a cache, and says what of it an image needs.
+"""Install an environment of Spack into a cache, and list its parts that an image needs.
 
-Beside its ``spack.yaml`` lie the two files that this includes: ``site.yaml``, the site's (its compilers and its MPI as
-externals, its mirrors, build caches and upstreams), and ``partition.yaml``, which is written here: the target that
-everything is compiled for, and the tree that all environments of the cache are installed into. The programs are in
+Next to its ``spack.yaml`` are two files that this includes. ``site.yaml`` is the site's: its compilers and its MPI as
+externals, its mirrors, build caches and upstreams. This module writes ``partition.yaml``: the target of all
+compilations, and the tree into which all environments of the cache are installed. The programs are in
 ``.spack-env/view/bin``.
 
 The key is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
-counts at the time of concretisation.
+counts only when Spack concretises.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -83,7 +83,7 @@ class SpackEnvironment(packing.Tree):
         self.move(self.path.parent)
 
     def move(self, directory: Path) -> None:
-        """Use another cache, whose tree gives the environment another key."""
+        """Use another cache; its tree gives the environment another key."""
         self.texts = self._texts(directory / "tree")
         self.key = cache.key_of(sorted(self.texts.items()), cache.version_of("Spack", self._command, self.name))
         self.path = directory / f"{self.name}-{self.processor}-{self.key}"
@@ -126,7 +126,7 @@ class SpackEnvironment(packing.Tree):
         return self.path
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all installed packages are still there, which Spack does not check."""
+        """Return whether all installed packages are still there, because Spack does not check that."""
         receipts = [Path(prefix) / _RECEIPT for prefix in record["prefixes"]]
         # Packages that the site has installed elsewhere, for its users to build upon, are not checked.
         file_trees.require_all(self.path.parent, receipts)
@@ -168,7 +168,7 @@ class SpackEnvironment(packing.Tree):
             # A package's own 'require' replaces the one for all packages.
             if target != self.processor:
                 reason = f"{package['name']} would be for {target}, not {self.processor}"
-                advice = "write 'prefer' where the site's Spack file has 'require' for it"
+                advice = "write 'prefer' in place of 'require' for it in the site's Spack file"
                 raise CacheError(self.failed(f"{reason}: {advice}"))
 
     def facts(self) -> Dict[str, Any]:
@@ -216,8 +216,8 @@ class SpackEnvironment(packing.Tree):
         libraries = ", ".join(f"{name} ({path})" for name, path in outside(self.locked()).items())
         if libraries:
             raise UnpackableError(
-                f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
-                "leave it to Spack, or name a ready image in the site's extras, images"
+                f"no image can have libraries outside of Spack and of the operating system: {libraries}\n"
+                "let Spack install them, or name a ready image in the site's extras, images"
             )
 
     def program_path(self) -> str:
@@ -244,7 +244,7 @@ class SpackEnvironment(packing.Tree):
         return [self._command, "--color=never", "--env-dir", str(self.path), *words]
 
     def last_words(self) -> str:
-        """Return the line of Spack's output that says what is wrong."""
+        """Return the line of Spack's output that names the error."""
         lines = self.lines()
         for text in _TELLING:
             for number, line in enumerate(lines):
