@@ -20,7 +20,7 @@ from containercheck.software.provision import (
     compiler_of,
 )
 
-#: What to do where there is no compiler of MPI; with the family.
+#: Remedy if there is no compiler of MPI; with the family.
 _NO_COMPILER = (
     "install an MPI with its compilers (Debian and Ubuntu: lib{}-dev), or load its module: modules of the site's "
     "environment"
@@ -68,7 +68,7 @@ def _require(compiler: str, reason: str) -> str:
 
 
 def _linked_statically(command: str, program: str) -> str:
-    """Return the command that links MPI into a program, and ends with the reason where that cannot be done.
+    """Return the command that links MPI into a program, and exits with the reason if that is not possible.
 
     :param command: command that links it.
     """
