@@ -29,7 +29,7 @@ _RECIPE = re.compile(r"^    recipe = ['\"](\w+)['\"]", re.MULTILINE)
 
 
 class SiteError(Exception):
-    """The site file is wrong; the message says where, and what to do."""
+    """Report an error in the site file; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Extra:
     def require(self, value: Any, where: str) -> None:
         """Check a value.
 
-        :param where: place in the site file, for the message.
+        :param where: place in the site file (for the message).
         :raises SiteError: the value is of the wrong type, or not plausible.
         """
         if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
@@ -94,7 +94,7 @@ class Extra:
 
 
 def extra(kind: Any, default: Any = None, **facts: Any) -> Any:
-    """Return a field of a dataclass whose value the site file may set.
+    """Return a field of a dataclass that the site file may set.
 
     :param default: default value; ``list`` or ``dict`` for an empty one.
     :param facts: further values of :class:`Extra`.
@@ -130,25 +130,25 @@ def _read_patterns(patterns: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Software:
-    """The site's own software for one application, which takes precedence over the check's and over ``-S``.
+    """State the site's own software for one application, which takes precedence over the check's and over ``-S``.
 
     :ivar modules: modules that the job and the build step load for the bare program.
     :ivar environ: environment variables of the bare program, which containers do not get.
     :ivar executable: the bare program, a path or a name on the PATH; nothing is built or installed for it then.
     :ivar spack: environment of Spack that the bare program comes from: a name in spack-envs/, or a directory.
     :ivar easybuild: easyconfig that it comes from: a name in easyconfigs/ or of EasyBuild's own, or a path.
-    :ivar stack: what a built image has: ``same``, the tree of Spack or EasyBuild that bare runs, or ``debian``, its
-        recipe's own software. Default: the same tree where it can be packed.
+    :ivar stack: content of a built image: ``same``, the tree of Spack or EasyBuild that bare runs, or ``debian``, its
+        recipe's own software. Default: the same tree if it can be packed.
     :ivar image: a ready image: a path, or a name in a registry.
     :ivar image_executable: the program in the image.
-    :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI that is
-        loaded from them counts as the image's own.
+    :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI in them
+        counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
     :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
-    :ivar tolerance: accepted overhead in percent, for metrics that have no tolerance of their own. The extra
-        ``tolerances``, which is by metric, takes precedence.
+    :ivar tolerance: accepted overhead in percent, for metrics without a tolerance. The extra ``tolerances``, by metric,
+        takes precedence.
     :ivar input: the published input; the same as in the extra ``inputs``.
-    :ivar options: options of the program, for a check whose program only sites have.
+    :ivar options: options of the program, for a check of a program that only sites have.
     :ivar patterns: regular expressions, by metric or answer of such a check; group 1 of each is the value.
     """
 
@@ -215,7 +215,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str], where: str, hin
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that a name resembles most, whatever their cases are; empty where none does."""
+    """Return the known name that a name resembles most, in any case of letters; empty if none does."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     near = difflib.get_close_matches(name.casefold(), by_folded, 1)
     return by_folded[near[0]] if near else ""

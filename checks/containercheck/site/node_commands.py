@@ -93,7 +93,7 @@ def exports(environment: Mapping[str, str], side: str = contract.BASELINE) -> li
 
 
 def private_exports(environment: Mapping[str, str]) -> str:
-    """Return the content of the file that sets the variables with secret values; empty where there are none."""
+    """Return the content of the file that sets the variables with secret values; empty if there are none."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.split(environment)[1].items())
 
 
@@ -113,7 +113,7 @@ def unless_found(program: str, report: str, status: int, environment: Mapping[st
 
 
 def require_python(site: Site) -> tuple[str, ...]:
-    """Return the commands that end a job with an error where its node has no Python; none if the job uses this one."""
+    """Return the commands that end a job with an error if its node has no Python; none if the job uses this one."""
     if site.is_here and not site.python:
         return ()
     python = python_of(site)
