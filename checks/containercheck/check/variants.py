@@ -35,7 +35,7 @@ class VariantSides(RegressionTestPlugin):
 
     @property
     def program_names(self) -> tuple[str, ...]:
-        """Names of programs that run beside each other; empty where there is only one program."""
+        """Names of programs that run at the same time; empty if there is only one program."""
         return ()
 
     @property
@@ -88,7 +88,7 @@ class VariantSides(RegressionTestPlugin):
         return (*named, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
 
     def _has_other_words(self, runtime: Runtime) -> bool:
-        """Tell whether a known runtime cannot be started with the words of the partition's."""
+        """Return whether a known runtime needs other words to start than the partition's runtime."""
         return runtime != container_runtimes.UNKNOWN and (self.runtime is None or runtime.launch != self.runtime.launch)
 
     def _bare_side(self) -> Side:
@@ -134,7 +134,7 @@ class VariantSides(RegressionTestPlugin):
         container = replace(container, command=candidate.command)
         if not candidate.has_own_image:
             return container
-        # Each image needs a path of its own.
+        # Each image needs its own path.
         copied_to, unpacked_to = (
             path and f"{path}.{candidate.name}" for path in (container.copied_to, container.unpacked_to)
         )
