@@ -46,11 +46,11 @@ def metric_names(check: str, metrics: Iterable[Metric] = ()) -> set[str]:
 
 
 def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
-    """Return the value for a check's ``reference``: its file, if there is one. The site's replaces ours.
+    """Return the value for a check's ``reference``: its file, if there is one. The site's file replaces the project's.
 
     :param prefix: the directory of the checks.
-    :raises ReframeError: the site names a directory that is not there, or the file has not the right key, for which
-        ReFrame's own message is "key error: 0".
+    :raises ReframeError: the site names a directory that does not exist, or the file does not have the right key.
+        ReFrame's own message for the latter is "key error: 0".
     """
     directories = [Path("references")]
     if site.references:
@@ -126,7 +126,7 @@ def _range(name: str, value: tuple[Any, ...]) -> Expected:
 def margins(metrics: Iterable[Metric], usual: float) -> dict[str, tuple[float, float]]:
     """Return the accepted range of each metric's overhead between two containers, by the metric's name.
 
-    :param usual: in percent, for a ratio that has neither margin nor tolerance of its own.
+    :param usual: in percent, for a ratio without its own margin or tolerance.
     """
     ranges = {}
     for metric in metrics:
@@ -144,8 +144,8 @@ def accepted(
 ) -> dict[str, dict[str, Any]]:
     """Return how the overhead of each metric is judged, by its name, as in ``facts.json``.
 
-    ``accepted`` is the range in which it must lie, and ``expected`` the overhead that a reference expects, which need
-    not be the middle of the range; None without a reference.
+    The overhead must lie in the range ``accepted``. ``expected`` is the overhead that a reference expects; None without
+    a reference. It need not be the middle of the range.
 
     :param expected: overheads from references, which come first.
     :param tolerances: the site's own by metric, which come next; then the metric's.
