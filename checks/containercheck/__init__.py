@@ -1,4 +1,4 @@
-"""ReFrame checks that a container runs as fast as bare metal, and gives the same answers.
+"""Check with ReFrame that a container runs as fast as bare metal, and gives the same answers.
 
 An application file imports the names in ``__all__`` from here. A module is imported at the first use of one of its
 names (PEP 562): nodes (``containercheck.job``) and reports need no ReFrame.

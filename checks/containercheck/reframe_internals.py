@@ -25,7 +25,7 @@ ANNOUNCED = "CONTAINERCHECK_ANNOUNCED"
 
 
 class _Ended:
-    """The statistics of ReFrame for a single case, of which it makes the case's entry in the report."""
+    """Hold the statistics of ReFrame for a single case, from which it makes the case's entry in the report."""
 
     def __init__(self, task: RegressionTask) -> None:
         self._task = task
@@ -102,5 +102,5 @@ def set_up_build_job(check: Any) -> None:
 
 
 def run_one_at_a_time(partition: SystemPartition) -> None:
-    """Have ReFrame run one case at a time on a partition, which it asks when it first runs a case there."""
+    """Make ReFrame run one case at a time on a partition, which it asks when it first runs a case there."""
     partition._max_jobs = 1

@@ -28,7 +28,7 @@ SPARE, LEAST_MEMORY = 2, 2 << 30
 
 @dataclass(frozen=True)
 class Run:
-    """The estimate of a bare run.
+    """Estimate a bare run.
 
     :ivar unit: unit of its work; empty if the work is not known.
     :ivar amount: amount of work, on all cores together.
@@ -63,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Allowance:
-    """The time of a job, in seconds.
+    """Hold the time of a job, in seconds.
 
     :ivar rounds: for all rounds; 0 if there is only one run.
     :ivar expected: of the whole job, which ends with its verdict.

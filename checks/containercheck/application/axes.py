@@ -1,4 +1,4 @@
-"""Axes that several applications share: release and place of the image, file system, ranks and threads of a node."""
+"""Define axes of several applications: release and place of the image, file system, ranks and threads of a node."""
 
 from __future__ import annotations
 

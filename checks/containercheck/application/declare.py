@@ -1,4 +1,4 @@
-"""Declarations of an application file, as data: metrics, answers, steps, work."""
+"""Declare an application file, as data: metrics, answers, steps, work."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _left_out: list[Any] = []
 
 
 class UnknownVariable(ReframeError):
-    """``-S`` sets something that does not exist. The commands in ``ci/`` look for this name, and then run nothing."""
+    """Report that ``-S`` sets something that does not exist. The commands in ``ci/`` then run nothing."""
 
 
 class ApplicationFacts(rfm.RegressionTest):

@@ -79,7 +79,7 @@ def case_references(check: RegressionTest) -> dict[str, tuple[Any, ...]]:
 
 
 class Expected(NamedTuple):
-    """The overhead that a reference expects (None without one), and the accepted range around it.
+    """Hold the overhead that a reference expects (None without one), and the accepted range around it.
 
     In percent, or in the metric's unit if it is compared by difference.
     """

@@ -1,4 +1,4 @@
-"""The base class of the application checks: the hooks that ReFrame calls, phase by phase."""
+"""Define the base class of the application checks: the hooks that ReFrame calls, phase by phase."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from containercheck.software import host
 
 
 class NotMeasured(SanityError):
-    """The job ended before there was anything to judge; reports distinguish it from a bad result by this name."""
+    """Report a job that ended before any result; reports distinguish it from a bad result by this name."""
 
 
 class OutOfService(ReframeError):
-    """Too few nodes of the partition accept jobs; ReFrame's message begins with this name."""
+    """Report too few nodes of the partition that accept jobs; ReFrame's message begins with this name."""
 
 
 class ContainerCheck(BuiltCheck, VariantSides):
@@ -113,7 +113,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     @run_after("setup")
     def prepare(self) -> None:
-        """Lay out the ranks and find the software, or skip with the reason why not."""
+        """Lay out the ranks and find the software, or skip with the reason."""
         jobs.leave_outer_job()
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)

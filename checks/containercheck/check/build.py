@@ -1,4 +1,4 @@
-"""The values that one phase of a check hands to the next ones; and its build step, here or by a job on a node."""
+"""Define the values that one phase of a check hands to the next ones, and the build step, here or on a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the sides of a check are run: one after the other in rounds, or at the same time as a duet.
+"""Choose how the sides of a check run: one after the other in rounds, or at the same time as a duet.
 
 A duet runs each side on half of a node's cores, then once more with the halves swapped (job/runner.py). Source:
 L. Bulej, V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*,

@@ -76,7 +76,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program's launcher: the words before the program, and their needs. Empty for a program without a launcher.
+    """Describe a program's launcher: the words before the program, and their needs. Empty for no launcher.
 
     :ivar ranks: number of MPI ranks that it starts; 0 if it starts none.
     """
@@ -88,7 +88,7 @@ class Launcher:
 
 @dataclass(frozen=True)
 class HostMpi:
-    """The host's MPI, brought into a container.
+    """Describe the host's MPI that a container uses.
 
     :ivar program: a bare program that loads it.
     :ivar library: path of the library, if the program does not load it.

@@ -1,4 +1,4 @@
-"""The extras of a site file: keys that this library reads beyond ReFrame's own, their declarations and checks.
+"""Declare and check the extras of a site file: keys that this library reads beyond ReFrame's own.
 
 They are in ``extras["containercheck"]`` of a partition. Other keys of ``extras`` belong to other libraries, and are
 ignored.
@@ -34,7 +34,7 @@ class SiteError(Exception):
 
 @dataclass(frozen=True)
 class Size:
-    """The range of plausible numbers for a size.
+    """Define the range of plausible numbers for a size.
 
     :ivar lowest: smallest plausible number.
     :ivar highest: largest plausible number.
@@ -59,7 +59,7 @@ PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
 
 @dataclass(frozen=True)
 class Extra:
-    """The declaration of an extra.
+    """Declare an extra.
 
     :ivar kind: type of the value; one of ReFrame's for a list or dictionary of something.
     :ivar size: range of a number; None for any number.

@@ -1,4 +1,4 @@
-"""The hosts of a partition: their facts, which a short job asks one of them for, and the release of Debian for them."""
+"""Ask a host of a partition for its facts by a short job, and choose the release of Debian for the hosts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATIENCE = "30m"
 
 
 class UnknownError(Exception):
-    """A host did not answer; the message says why, in a few words."""
+    """Report a host that did not answer; the message has the reason, in a few words."""
 
 
 class UnseenError(UnknownError):
@@ -46,12 +46,12 @@ class UnseenError(UnknownError):
 
 
 class GivenUpError(UnknownError):
-    """A host did not answer, as its job waited too long; the message says how long."""
+    """Report a host that did not answer because its job waited too long; the message has the time."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a host.
+    """Hold the answer of a host.
 
     :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
     :ivar error: reason why they are not known; None if they are.
@@ -134,7 +134,7 @@ def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bo
 
 
 class _Question:
-    """A job that asks a node of a partition for its facts; a context in which it waits or runs."""
+    """Submit a job that asks a node of a partition for its facts; a context in which it waits or runs."""
 
     def __init__(self, name: str, place: Path, job_options: Sequence[str], exclusive: bool) -> None:
         """Submit the job.

@@ -1,4 +1,4 @@
-"""Jobs: options that ReFrame leaves out, the job around the session, nodes out of service, and the end of the wait."""
+"""Handle jobs: options that ReFrame leaves out, the job around the session, unusable nodes, and the end of the wait."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def first_commands(job: Job) -> list[str]:
 
 
 def one_at_a_time() -> None:
-    """Have ReFrame run one case at a time on each partition that is this machine, and build one at a time.
+    """Make ReFrame run one case at a time on each partition that is this machine, and build one at a time.
 
     Rounds of two cases would wait for each other, each with its processes. ReFrame 4.10 has no way to set a partition's
     ``max_jobs`` but the site's file.

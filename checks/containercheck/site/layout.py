@@ -1,4 +1,4 @@
-"""The layout of a program's ranks on the nodes of a partition."""
+"""Lay out a program's ranks on the nodes of a partition."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from containercheck.site.sites import Site, usable_processors
 
 
 class LayoutError(Exception):
-    """The program does not fit the nodes; the message is the reason for the skip."""
+    """Report a program that does not fit the nodes; the message is the reason for the skip."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a program's ranks on the nodes of a job.
+    """Describe the layout of a program's ranks on the nodes of a job.
 
     :ivar nodes: number of nodes.
     :ivar ranks_per_node: ranks on each node.

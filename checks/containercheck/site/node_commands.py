@@ -1,4 +1,4 @@
-"""Shell commands for the build step and the job, among them those that run the programs of ``containercheck.job``."""
+"""Return shell commands for the build step and the job, some of which run the programs of ``containercheck.job``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BESIDE = r"""beside() {
 
 
 class CacheCommand(str):
-    """A command of the build step that provides an entry of a cache, and does nothing else.
+    """Hold a command of the build step that provides an entry of a cache, and does nothing else.
 
     :ivar words: arguments of Python in it, with which the same program runs elsewhere.
     """

@@ -1,4 +1,4 @@
-"""The sinks of a site: the places to which nights and sessions send their results, as the site file declares them."""
+"""Read the sinks of a site: the places to which nights and sessions send their results, from the site file."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def path_of(text: str) -> Path:
 
 @dataclass(frozen=True)
 class Site:
-    """A partition of the site file. The fields made by ``extra`` are its extras, which config/template.py describes.
+    """Describe a partition of the site file. The fields made by ``extra`` are its extras (config/template.py).
 
     :ivar partition: full name.
     :ivar is_here: whether its jobs run on this machine.

@@ -1,4 +1,4 @@
-"""Software that the host has: programs on the PATH, modules of the site, and programs that cannot be downloaded.
+"""Provide software that the host has: programs on the PATH, modules of the site, and programs without a download.
 
 Of the latter the site gives input, options and the patterns of their output.
 """

@@ -1,4 +1,4 @@
-"""Provider: images, the site's own or built from a recipe into the cache."""
+"""Provide images: the site's own, or built from a recipe into the cache."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _refuse_place(wanted: Wanted) -> None:
 
 @dataclass(frozen=True)
 class _Image:
-    """One image of a check: the check's own, or that of a candidate.
+    """Provide one image of a check: the check's own, or that of a candidate.
 
     :ivar runtime: runtime that the image is for.
     :ivar link: name of the link to the image file.

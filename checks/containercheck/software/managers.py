@@ -1,4 +1,4 @@
-"""Providers: programs and libraries that a package manager installs into the cache: Spack and EasyBuild.
+"""Provide programs and libraries that a package manager, Spack or EasyBuild, installs into the cache.
 
 ReFrame's own build systems for them do not serve: that of EasyBuild finds no module that was installed before, and
 loads none; that of Spack installs below the stage directory, or leaves the tree and the target to Spack's

@@ -21,11 +21,11 @@ _COMPILERS = {"mpich": "mpicc.mpich", "openmpi": "mpicc.openmpi"}
 
 
 class Unavailable(Exception):
-    """Software or an image is not available on this partition, and was not named: the reason for a skip."""
+    """Report software or an image that was not named and is not available on this partition: the reason for a skip."""
 
 
 class Misconfigured(ReframeError):
-    """Something that was named (in a site file, with ``-S``, in a check's file) is not there: the check fails."""
+    """Report something that was named (site file, ``-S``, a check's file) and does not exist: the check fails."""
 
 
 @dataclass(frozen=True)

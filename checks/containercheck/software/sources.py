@@ -1,4 +1,4 @@
-"""Providers: programs that are compiled from this project's sources, and pinned files from PyPI, Maven and the web."""
+"""Provide programs compiled from this project's sources, and pinned files from PyPI, Maven and the web."""
 
 from __future__ import annotations
 

@@ -592,8 +592,7 @@ def test_each_of_several_containers_has_causes_of_its_own_and_an_only_one_needs_
         for cause in pair.named(found(container, BETWEEN))
     ]
     assert explanation.lines(explanation.stored(named)) == [
-        "podman: possible cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how "
-        "the fabric is used",
+        "podman: possible cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how the fabric is used",
         "charliecloud: possible cause: /dev/shm holds 8 MiB in charliecloud, 11 GiB on the host",
     ]
     (pair,) = pairs(("subject", {}))

@@ -59,7 +59,7 @@ class CacheError(Exception):
 
 
 class UnsupportedError(CacheError):
-    """The entry does not exist for machines like the partition's."""
+    """Report an entry that does not exist for machines like the partition's."""
 
 
 def private_directory(setting: str) -> Path:
@@ -89,7 +89,7 @@ def key_of(*facts: Any) -> str:
 
 
 class Entry:
-    """An entry of a cache, a file or a directory. Subclasses define how it is built.
+    """Build an entry of a cache, a file or a directory, once. Subclasses define how.
 
     :param name: name in messages, logs and locks.
     :param directory: directory of the cache.

@@ -30,7 +30,7 @@ _ABSENT = re.compile(r"fatal error: '?([^:']+)'?(?:: No such file or directory| 
 
 
 class Program(cache.Entry):
-    """The program of one source file.
+    """Compile the program of one source file.
 
     :param directory: directory of the cache.
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.

@@ -40,7 +40,7 @@ GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
 class Download(cache.Entry):
-    """A downloaded file, or the content of a downloaded archive.
+    """Fetch a file, or the content of an archive.
 
     :param reference: address, followed by ``#sha256=`` and the digest.
     :param directory: directory of the cache.
@@ -132,7 +132,7 @@ def read_artifacts(path: Path) -> Dict[str, str]:
 
 
 class Jars(cache.Entry):
-    """The jars of one list.
+    """Fetch the jars of one list.
 
     :param directory: directory of the cache.
     """
@@ -173,7 +173,7 @@ class Jars(cache.Entry):
 
 
 class PythonEnvironment(cache.Entry):
-    """The virtual environment of a requirements file.
+    """Build the virtual environment of a requirements file.
 
     :param directory: directory of the cache.
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.

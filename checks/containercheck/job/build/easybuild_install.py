@@ -31,7 +31,7 @@ _TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined 
 
 
 class Module(packing.Tree):
-    """The software that an easyconfig installs, and its module.
+    """Install the software of an easyconfig, and its module.
 
     :param directory: directory of the cache.
     :param target: processor that it is compiled for, one of archspec's names.

@@ -1,7 +1,9 @@
-"""Digests, sizes, owners and removal of files and directories. Standard library only, Python 3.6 or newer.
+"""Compute digests and sizes of files and directories, check their owners, and remove them.
 
 A file that another user can write may change at any moment after its digest was checked. So files of a cache may belong
 only to this user, to root, and to the users and groups that the site trusts. No other user may write them.
+
+Standard library only, Python 3.6 or newer.
 """
 
 import contextlib

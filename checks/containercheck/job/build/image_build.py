@@ -44,7 +44,7 @@ _INSTEAD = "name a ready image in the site's extras, images"
 
 
 class Recipe:
-    """A definition file in ``images/``.
+    """Read a definition file in ``images/``.
 
     :ivar name: name of the recipe.
     :ivar text: text of the file.
@@ -163,7 +163,7 @@ class Workshop(NamedTuple):
 
 
 class Image(image_files.ImageEntry):
-    """The image of a recipe."""
+    """Build the image of a recipe."""
 
     def __init__(self, workshop: Workshop, name: str) -> None:
         """Determine the path in the cache.

@@ -75,7 +75,7 @@ _PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
 
 class ImageEntry(cache.Entry):
-    """An image in a cache."""
+    """Keep an image in a cache."""
 
     kind, setting = "image cache", "image_cache"
     lacking, instead = "image", ", or name a ready image in the site's extras, images"
@@ -274,7 +274,7 @@ def registry_of(reference: str) -> str:
 
 
 class OfRegistry(ImageEntry):
-    """An image of a registry.
+    """Pull an image of a registry.
 
     :param reference: its name in the registry.
     """
@@ -301,7 +301,7 @@ class OfRegistry(ImageEntry):
 
 
 class Pulled(OfRegistry):
-    """An image that is a file.
+    """Pull an image that is a file.
 
     :param directory: of the cache.
     :param runtime: its command.
@@ -566,7 +566,7 @@ class Converted(ImageEntry):
 
 
 class Tree(Converted):
-    """An image that is a directory; its size is that of its files."""
+    """Convert to a directory; the size of the image is that of its files."""
 
     suffix = ".tree"
 
@@ -599,7 +599,7 @@ class SquashFs(Converted):
 
 
 class Archive(Converted):
-    """An image as ``docker save`` writes it, which all engines read (moby, image/spec/spec.md)."""
+    """Convert to an archive as ``docker save`` writes it, which all engines read (moby, image/spec/spec.md)."""
 
     suffix = ".engine.tar"
 

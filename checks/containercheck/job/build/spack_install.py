@@ -47,7 +47,7 @@ _RUN_TIME = {"link", "run"}
 
 
 class SpackEnvironment(packing.Tree):
-    """An installed environment, with its lock file.
+    """Install an environment, with its lock file.
 
     :param environment: directory with the environment's file and its own packages, if any; the entry has its name.
     :param directory: directory of the cache.

@@ -1,4 +1,4 @@
-"""A difference between a container and bare that can cost time or end a run, and the rules that name such differences.
+"""Define the differences between a container and bare that can cost time or end a run, and the rules that name them.
 
 Standard library only, Python 3.6 or newer. The texts of the rules are in ``rules.ini``.
 """
@@ -124,7 +124,7 @@ class Cause(NamedTuple):
 
 
 class Rule:
-    """A section of ``rules.ini``.
+    """Read a section of ``rules.ini``.
 
     :param title: of the section.
     :param fields: its fields, by name.

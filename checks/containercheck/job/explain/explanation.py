@@ -386,7 +386,7 @@ class Tried(NamedTuple):
 
 
 class Endings(NamedTuple):
-    """How many runs of a container ended ``badly`` or hung, and how many ``runs`` it had."""
+    """Count the ``runs`` of a container, and those that ended ``badly`` or hung."""
 
     badly: int
     runs: int

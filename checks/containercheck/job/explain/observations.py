@@ -182,7 +182,7 @@ CONTAINER, HOST = ("in the container", "the container"), ("on the host", "the ho
 
 
 class Pair(NamedTuple):
-    """A container, and the side that it is compared with.
+    """Pair a container with the side that it is compared with.
 
     :ivar subject: the container.
     :ivar baseline: bare, or another container.
