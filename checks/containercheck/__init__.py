@@ -57,7 +57,7 @@ def __getattr__(name):
     """Import a name that an application file uses.
 
     :raises AttributeError: there is no such name.
-    :raises SystemExit: Python or ReFrame is too old, or the site file has a mistake; it says so in one line.
+    :raises SystemExit: Python or ReFrame is too old, or the site file has a mistake; the message is one line.
     """
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,7 +24,7 @@ _ALLOWED: Mapping[str, tuple[str | None, ...]] = {
     "compare": ("ratio", "difference"),
     "scaling": (None, "strong", "weak"),
 }
-#: Name, pattern, unit and tolerance of the time in MPI, compared by difference: near zero a ratio says nothing. The
+#: Name, pattern, unit and tolerance of the time in MPI, compared by difference: a ratio near zero has no meaning. The
 #: share is judged; seconds depend on the length of a run.
 _MPI_TIMES = (
     ("mpi_seconds", r"^mpi (\S+) s", "s", 60.0),

@@ -147,7 +147,7 @@ class ApplicationFacts(rfm.RegressionTest):
     work: Work | None = None
     #: Whether rounds spread less if both sides run at the same time on a virtual machine (``ci/benchmark noise``).
     gains_by_duet: bool = False
-    #: Values of the check's own axes in a plain run, by parameter; other cases belong to the full axes.
+    #: Values of the check's own axes in a default run, by parameter; other cases belong to the full axes.
     plain = variable(dict, value={}, loggable=False)
     #: Whether this case belongs to the full axes, even if its values are in ``plain``.
     full_only: bool = False
@@ -187,13 +187,13 @@ class ApplicationFacts(rfm.RegressionTest):
     #: host of a virtual machine then disturbs both alike (sides/rounds.py). By default they do on a virtual machine if
     #: the check gains by it (``gains_by_duet``) and all its metrics suit it.
     duet = variable(typ.Bool, type(None), value=None)
-    #: Node-hours that a job may take; 0 for no limit but that of its rounds.
+    #: Node-hours that a job may take; 0 for the limit of its rounds only.
     node_hours = variable(float, int, value=0)
     #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
     quiet = variable(float, int, value=2.0)
     #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
-    #: Accepted overhead in percent, for metrics without a tolerance of their own.
+    #: Accepted overhead in percent, for metrics without a tolerance.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.

@@ -1,4 +1,4 @@
-"""Read references from ``<Check>.yaml``, of the site or ours, keyed by partition, variant and node count.
+"""Read references from ``<Check>.yaml``, of the site or the project, keyed by partition, variant and node count.
 
 A file may also be keyed by ``input`` and by axes of its check, for numbers that depend on them. Its format is
 ReFrame's (``$ref`` and ``$index``). A key that ends in ``_overhead`` is the expected overhead of a metric; the verdict
@@ -35,7 +35,7 @@ _names: dict[str, set[str]] = {}
 def metric_names(check: str, metrics: Iterable[Metric] = ()) -> set[str]:
     """Return the names of the metrics that the cases of a check have, of which a site or a file may name each.
 
-    A case need not have them all: other sizes, ways of access or numbers of ranks have metrics of their own.
+    A case may lack some: other sizes, ways of access or numbers of ranks have their own metrics.
 
     :param check: name of the check.
     :param metrics: those of a case, which are added.

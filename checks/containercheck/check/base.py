@@ -92,7 +92,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.full_only = self.full_only or bool(others)
         if not self.contained and set(others) & set(axes.OF_IMAGE):
             self.valid_systems = []
-        # With the metrics of a peak that only some sites know, and those of a session that asks for the time in MPI.
+        # Includes metrics of a peak that only some sites know, and those of the time in MPI if a session asks for them.
         more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names)]
         references.metric_names(type(self).__name__, [*self.metrics, *more])
         measured = {part for metric in self.metrics for part in metric.measures}

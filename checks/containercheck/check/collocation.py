@@ -29,7 +29,7 @@ _OPENMP, _DLB = f"./{contract.DLB}/libomp.so", f"./{contract.DLB}/libdlb_mpi.so"
 #: Variables of all ranks. A waiting rank leaves its core to the rank that borrowed it (Open MPI polls otherwise). So
 #: does an OpenMP thread without work. DLB's manual asks for both.
 _WAITING = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}
-#: LeWI with lists of cores, and not with their number only, which DLB 3 loses count of with LLVM's OpenMP.
+#: LeWI with lists of cores, because DLB 3 loses count of mere numbers of cores with LLVM's OpenMP.
 _LEWI = "--lewi --lewi-affinity=nearby-first"
 
 

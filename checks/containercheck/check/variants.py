@@ -121,7 +121,7 @@ class VariantSides(RegressionTestPlugin):
     def _launcher_of(self, subject: Side, candidate: Candidate) -> Launcher:
         if candidate.mpi is None:
             return subject.launcher
-        # The launchers of two families bind by rules of their own: here both bind alike.
+        # The launchers of two families have different binding rules: here both bind alike.
         binding = "cores" if self.layout.binding == "launcher" else self.layout.binding
         layout = replace(self.layout, binding=binding)
         if candidate.mpi == self.site.mpi_family:
@@ -206,7 +206,7 @@ class StaticMpiSides(VariantSides):
     def sides(self) -> list[Side]:
         """Return the program with its MPI in itself, as the measure, and the one that loads it."""
         bare = self._bare_side()
-        # No process of it has a library by which its MPI could be identified.
+        # None of its processes has a library that identifies its MPI.
         static = replace(bare.program, executable=bare.program.executable + contract.STATIC, mpi=None)
         judged = replace(bare, name=contract.SUBJECT, label="dynamic MPI", compared_with=bare.name)
         return [replace(bare, label="static MPI", program=static), judged]

@@ -108,7 +108,7 @@ def _facts_of(site: Site) -> Mapping[str, Any]:
 def ask(name: str) -> Answer:
     """Return the answer of a node of a partition; if the first job gets no answer, another job asks.
 
-    A job that waited in vain is not repeated.
+    A job that waited too long is not repeated.
     """
     answer = ask_all([name])[name]
     if answer.facts or isinstance(answer.error, GivenUpError):

@@ -42,7 +42,7 @@ def _command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
     :raises Misconfigured: the same, if the tool or software that it builds was named.
     """
     command = str(path_of(named)) if os.sep in named else named
-    # Our own checks use Spack, by the command of that name, unless the site says otherwise.
+    # The project's checks use Spack, by the command of that name, unless the site names another.
     problem = Misconfigured if wanted.of_site or named != "spack" else Unavailable
     # Otherwise the build step looks for it, elsewhere or after modules were loaded.
     is_known = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules

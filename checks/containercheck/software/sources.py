@@ -99,8 +99,8 @@ def _from_cache(wanted: Wanted, path: Path, site: Site) -> Provision:
 def provide_mpi_times(wanted: Wanted, site: Site) -> Provision:
     """Return the library, for a check that asks for the time in MPI.
 
-    The image's C library must not be older than that of the machine that compiles; else the run says that the library
-    cannot be preloaded.
+    The image's C library must not be older than that of the machine that compiles; else the run reports that the
+    library cannot be preloaded.
     """
     if not wanted.mpi_times:
         return Provision()

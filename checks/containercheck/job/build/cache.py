@@ -35,7 +35,7 @@ from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
 AnyPath = Union[str, Path]
-#: File in a directory that is a cache and nothing else, which may be removed.
+#: File that marks a directory as a cache only, which may be removed.
 MARK = ".containercheck-cache"
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
@@ -45,7 +45,7 @@ MAX_BYTES = 16 << 20
 FULL = 16 << 20
 #: Message of programs that meet a full disk.
 DISK_FULL = "No space left on device"
-#: Messages of apt, debootstrap, pip, Maven, git and curl that reach no server.
+#: Messages of apt, debootstrap, pip, Maven, git and curl if they reach no server.
 NO_NETWORK = re.compile(
     r"Temporary failure (?:in name resolution|resolving)|Could not resolve|Name or service not known"
     r"|Could not connect to|Network is unreachable|No route to host|Connection refused|Connection timed out"
@@ -196,7 +196,7 @@ class Entry:
             if os.path.lexists(str(self.path)):
                 file_trees.require(self.path)
             return self.intact(self.read_record())
-        # A record with other values than a build writes.
+        # The record has values that no build writes.
         except (CacheError, OSError, LookupError, TypeError, ValueError):
             return False
 
@@ -320,7 +320,7 @@ class Entry:
         try:
             built, record = self.build(work)
         except BaseException:
-            # Some are built at their final path.
+            # Some entries are built at their final path.
             file_trees.remove(self.path)
             raise
         (work / "record").write_text(json.dumps({**record, "name": self.name}))
@@ -346,7 +346,7 @@ class Entry:
 
         :param options: passed to :func:`subprocess.run`.
         :raises UnsupportedError: the program of a command is not on the PATH.
-        :raises CacheError: a command fails, or takes too long; the message has the line of its output that says why.
+        :raises CacheError: a command fails, or takes too long; the message has the line of its output with the reason.
         """
         with self.alive(), self.open_log.open("wb") as stream:
             for command in commands:
@@ -411,7 +411,7 @@ class Entry:
         return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.open_log, MAX_BYTES)).splitlines()
 
     def last_words(self) -> str:
-        """Return the line of the log that says why the build failed: the last error, or the last line."""
+        """Return the line of the log with the reason of the failure: the last error, or the last line."""
         lines = [line.strip() for line in self.lines() if line.strip()] or ["it printed nothing"]
         errors = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))]
         return (errors or lines)[-1]
@@ -431,7 +431,7 @@ def version_of(tool: str, command: str, name: str) -> str:
             [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
     except OSError as error:
-        # The site names any other command.
+        # Any other command is from the site file.
         raise (UnsupportedError if command == "spack" else CacheError)(
             f"no software: {name} comes from {tool}, and there is no {command} ({error.strerror}): name it, or a "
             f"program of the site's: site's extras, {tool.lower()} or software"

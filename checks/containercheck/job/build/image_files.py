@@ -58,7 +58,7 @@ LIMIT, ANSWER_LIMIT = 3600.0, 300.0
 _VERIFIED, _FILES = (REGISTRY_SCHEME, "oras"), ("https", "http")
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
 MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host", "etc", "ch")
-#: Files that ch-run replaces by its own.
+#: Files that ch-run replaces.
 REPLACED = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")
 #: File with the variables of an image that is a directory.
 ENVIRONMENT = "ch/environment"
@@ -85,7 +85,7 @@ class ImageEntry(cache.Entry):
 
         :raises CacheError: the image has been removed.
         """
-        # The digest was just compared with the record's: it need not be computed once more.
+        # The digest was just compared with the record's, so it is known.
         record = self.read_record()
         names = [name for name in ("bytes", contract.CONTENT_BYTES) if name in record]
         try:
@@ -288,7 +288,7 @@ class OfRegistry(ImageEntry):
         self.shown = texts.without_credentials(reference)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Return whether it is the image of this very reference: its path has a part of the digest only."""
+        """Return whether it is the image of exactly this reference, because its path has only a part of the digest."""
         return bool(record["reference"] == self.shown) and super().intact(record)
 
     def unreached(self) -> str:
@@ -418,7 +418,7 @@ class Kept(OfRegistry):
             self.run([[*self.storage.pull, self.called]], timeout=LIMIT)
             identifier = self.identifier()
         if identifier is None:
-            # Shifter ends with 0 then too.
+            # Shifter then also ends with status 0.
             raise CacheError(self.failed(self.last_words()))
         return self.path, {"bytes": 0, "id": identifier, "reference": self.shown}
 
@@ -542,7 +542,7 @@ class Converted(ImageEntry):
         archive, tree = work / "files.tar", work / "tree"
         content = self.archive(archive)
         tree.mkdir()
-        # As root, tar would give the files of all modes, also setuid.
+        # As root, tar would give files all their modes, also setuid.
         unpack = ["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]
         self.run([unpack], timeout=LIMIT)
         for name in MOUNT_POINTS:

@@ -27,14 +27,14 @@ from containercheck.job.build.packing import VIEW, UnpackableError
 NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
 #: File in the prefix of each package that Spack installed.
 _RECEIPT = Path(".spack", "spec.json")
-#: Beginnings of a line of Spack's output that say nothing.
+#: Beginnings of lines of Spack's output without information.
 _NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
 #: Lines that Spack quotes from a build's output (its older installer with line numbers); last line of an exception of
 #: Spack's, such as for a source that cannot be fetched; errors of Spack itself.
 _QUOTED = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)")
 _EXCEPTION = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
 _ERROR = re.compile(r"^(?:==> )?Error: (.*)")
-#: Parts of lines that say more than the first error does, the most informative one first.
+#: Parts of lines with more information than the first error, the most informative one first.
 _TELLING = (
     "is not compatible with this machine",
     "contains unknown targets",
@@ -128,7 +128,7 @@ class SpackEnvironment(packing.Tree):
     def intact(self, record: Dict[str, Any]) -> bool:
         """Return whether all installed packages are still there, because Spack does not check that."""
         receipts = [Path(prefix) / _RECEIPT for prefix in record["prefixes"]]
-        # Packages that the site has installed elsewhere, for its users to build upon, are not checked.
+        # The site's own installation, on which its users build, is not checked.
         file_trees.require_all(self.path.parent, receipts)
         return self.path.is_dir() and all(receipt.is_file() for receipt in receipts)
 
@@ -140,7 +140,7 @@ class SpackEnvironment(packing.Tree):
         self.path.mkdir()
         self.concretise()
         if self._packed:
-            # Before it is installed, which may take hours.
+            # Checked before the installation, which may take hours.
             self.refuse_outside()
         install = self._spack("install", "--only-concrete", "--fail-fast")
         self.run([install], env=_environment())
@@ -162,7 +162,7 @@ class SpackEnvironment(packing.Tree):
             (self.path / name).write_text(text)
         self.run([self._spack("concretize")], env=_environment())
         for package in roots(self.locked()).values():
-            # Generic processors are names, those of a vendor dictionaries.
+            # Generic processors are names; those of a vendor are dictionaries.
             target = package["arch"]["target"]
             target = target if isinstance(target, str) else target["name"]
             # A package's own 'require' replaces the one for all packages.

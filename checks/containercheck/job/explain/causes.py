@@ -33,7 +33,7 @@ SEVERAL = "several"
 AND = "\n"
 #: Fewest runs of a remedy, which must all end well; fewest runs of the container, which must all end badly or hang; and
 #: the fewest of these before the first remedy. Even if each run ends badly by chance, with any probability, less than
-#: one job in a hundred proves one of nine remedies (ci/tests/unit/test_start_ranks.py).
+#: one job in a hundred falsely proves one of nine remedies (ci/tests/unit/test_start_ranks.py).
 ENDING_WELL, ENDED, ENDED_BEFORE = 5, 3, 2
 #: Most remedies that are tried with a confirmation.
 MOST = 3

@@ -57,7 +57,7 @@ def _concerning(bare: Optional[Observation], container: Optional[Observation], u
     found += _by_use(uses)
     # A setting for another MPI than the container's slows nothing. If the container loaded no MPI, bare's counts.
     families = families_of(uses[1:]) or families_of(uses)
-    # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
+    # A difference may show before the runs and during them. The latter counts, unless only the former can be tried.
     by_name: Dict[Tuple[str, str], Cause] = {}
     for cause in found:
         known = by_name.get((cause.rule, cause.about))
@@ -165,13 +165,13 @@ def took_effect(
         return False
     if cause.get("stays"):
         return True
-    # A variable that was set may be another than bare's: it is there, as it was to be.
+    # A variable that the change set may differ from bare's: the change took effect.
     seen = [] if change.kind == SET else differences(bare, remedy)
     return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
 
 
 def _is_there(change: Change, remedy: Observation) -> bool:
-    """Return whether a container with a remedy sees a variable or a limit as the change is to make it."""
+    """Return whether a container with a remedy sees a variable or a limit as the change sets it."""
     name, _, value = change.value.partition("=")
     if change.kind == UNSET:
         return name not in remedy.environment

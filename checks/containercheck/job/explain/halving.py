@@ -97,7 +97,7 @@ def _entries(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 def _of_job(container: Observation, job: Mapping[str, str], ends: bool) -> Iterator[Cause]:
     """Yield each variable of the job that sets how the runtime starts containers, and, if runs end, those of MPI."""
-    # These are taken back as variables of the container.
+    # Other causes take these back, as variables of the container.
     known = {container.set_by.get(name) for name in container.environment}
     remedy = "unset it in the environment of jobs: a module, a profile or the site's file sets it"
     for name in sorted(job):

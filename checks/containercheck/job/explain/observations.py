@@ -130,7 +130,7 @@ class Use(NamedTuple):
         """
         runs = [run for run in runs if run.get("used")]
         runs = [run for run in runs if run["status"] == 0] or [run for run in runs if run.get("timed_out")]
-        # The first one reads image and input from the disk: it is not like the others.
+        # The first run is different: it reads image and input from the disk.
         runs = runs[1:] or runs
         used = [run["used"] for run in runs]
         if not used:

@@ -56,7 +56,7 @@ _OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
 )
 #: Directories of an image's programs: a mount there hides some of its files.
 OF_IMAGE = ("/usr/", "/opt/", "/lib", "/bin/", "/sbin/")
-#: Begins a value that is not shown, as it may be a secret.
+#: Beginning of a value that is hidden because it may be a secret.
 HIDDEN = "hidden:"
 
 
@@ -231,7 +231,7 @@ def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause
 
 
 def _written(side: Observation) -> List[str]:
-    """Return the directories of a side in which its programs may write, but for its home."""
+    """Return the directories of a side in which its programs may write, except its home."""
     home = side.environment.get("HOME", "")
     return [path for path, state in side.directories.items() if state == "usable" and path != home]
 
@@ -259,10 +259,10 @@ def priority(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause if the container's processes have a lower priority: by their nice value, or their policy."""
     inside, host = container.priority, bare.priority
     if inside and host and inside[0] > host[0]:
-        # To take it back is a privilege.
+        # Only a privileged process can take it back.
         yield RULES["priority: nice"].cause(container=inside[0], host=host[0])
     if inside and host and inside[1] != host[1] and inside[1] in POLICIES:
-        # From idle, it is a privilege too: sched(7).
+        # Only a privileged process can leave the idle policy too: sched(7).
         usual = Change(PREFIX, "chrt -o 0") if (inside[1], host[1]) == (BATCH, 0) else None
         yield RULES["priority: policy"].cause(usual, container=POLICIES[inside[1]])
 

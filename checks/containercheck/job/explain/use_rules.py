@@ -40,7 +40,7 @@ _OPENMP = {"GNU's": r"/libgomp", "LLVM's or Intel's": r"/lib(omp|iomp5)\b"}
 NO_DIRECT_COPIES = ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_smsc=^cma")
 #: Part of a cgroup's memory from which on it is tight.
 NEARLY = 0.7
-#: Seconds for which both have to be watched before rates are compared: those of a start say nothing of a run.
+#: Seconds for which both have to be watched before rates are compared: the rates of a start are not those of a run.
 SHORTEST = 1.0
 #: Factor on bytes read from disks, and number of them in a run, from which on they are named.
 MORE_BYTES, MANY_BYTES = 5, 64 << 20
