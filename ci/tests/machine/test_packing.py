@@ -375,8 +375,8 @@ def test_an_environment_for_another_processor_than_asked_for_is_an_error(place):
     with pytest.raises(cache.CacheError) as caught:
         packed(place)
     assert str(caught.value) == (
-        f"installing environment failed: greet would be for pdp11, not {HERE}: write 'prefer' where the site's Spack "
-        f"file has 'require' for it\nthe whole log: {log_of(place / 'c', 'environment')}"
+        f"installing environment failed: greet would be for pdp11, not {HERE}: write 'prefer' in place of "
+        f"'require' for it in the site's Spack file\nthe whole log: {log_of(place / 'c', 'environment')}"
     )
 
 
