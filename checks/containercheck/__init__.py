@@ -1,13 +1,13 @@
-"""ReFrame checks that a container runs as fast as bare metal, and gives the same answers.
+"""Check with ReFrame that a container runs as fast as bare metal, and gives the same answers.
 
-An application file imports the names in ``__all__`` from here. Nothing is imported before it is asked for (PEP 562):
-what runs on nodes (``containercheck.job``) has no ReFrame there, and reports need none.
+An application file imports the names in ``__all__`` from here. A module is imported at the first use of one of its
+names (PEP 562): nodes (``containercheck.job``) and reports need no ReFrame.
 """
 
 import importlib
 import sys
 
-#: Oldest Python of a session; what runs on nodes does with an older one.
+#: Oldest Python of a session; ``containercheck.job`` on nodes runs with an older one.
 OLDEST_PYTHON = (3, 10)
 
 #: The names that application files use, by the module that defines them.
@@ -40,9 +40,9 @@ __all__ = sorted(_PLACES)
 
 
 def require_python():
-    """Stop where this Python is too old for a session, before a file is imported that it cannot compile.
+    """Exit if this Python is too old for a session, before the import of a file that it cannot compile.
 
-    :raises SystemExit: it says so in one line.
+    :raises SystemExit: this Python is too old; the message is one line.
     """
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(
@@ -57,7 +57,7 @@ def __getattr__(name):
     """Import a name that an application file uses.
 
     :raises AttributeError: there is no such name.
-    :raises SystemExit: Python or ReFrame is too old, or the site file has a mistake; it says so in one line.
+    :raises SystemExit: Python or ReFrame is too old, or the site file has a mistake; the message is one line.
     """
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

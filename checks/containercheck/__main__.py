@@ -1,4 +1,4 @@
-"""``python -m containercheck``: the same as the command of that name."""
+"""Run ``python -m containercheck``, which is the same as the command of that name."""
 
 import containercheck
 

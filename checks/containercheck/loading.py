@@ -1,4 +1,4 @@
-"""What has to be so before application files load: the version of ReFrame, and a site file without mistakes."""
+"""Check the version of ReFrame and the site file before application files load."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ OLDEST, TESTED = (4, 10), "4.10.4"
 
 @functools.cache
 def require() -> None:
-    """Stop the session, in one line, where ReFrame is too old for the library or the site file has a mistake.
+    """Exit with one line if ReFrame is too old for the library, or if the site file has a mistake.
 
-    Any other exception than the end of the process would be a warning to ReFrame, and a session without tests that
-    passes.
+    ReFrame only warns about other exceptions. The session would then have no tests, and pass.
 
-    :raises SystemExit: it says what is wrong.
+    :raises SystemExit: the message names the problem.
     """
     import reframe
 

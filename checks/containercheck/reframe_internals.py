@@ -1,8 +1,8 @@
-"""All that the library uses of ReFrame beyond its documented interface, for ReFrame 4.10.
+"""Use the parts of ReFrame 4.10 outside its documented interface.
 
-No other module uses private attributes of ReFrame. A session shows each case when it has ended, but ReFrame writes its
-report after the last one. So :func:`listen` adds to ``RegressionTask.log_result``, which ReFrame calls at the end of
-each case that was run, whatever its result is. A test compares these names with the installed ReFrame
+No other module uses private attributes of ReFrame. A session shows each case when it ends, but ReFrame writes its
+report after the last one. So :func:`listen` extends ``RegressionTask.log_result``: ReFrame calls it at the end of each
+case that ran, with any result. A test compares these names with the installed ReFrame
 (ci/tests/unit/test_reframe_internals.py).
 """
 
@@ -25,7 +25,7 @@ ANNOUNCED = "CONTAINERCHECK_ANNOUNCED"
 
 
 class _Ended:
-    """The statistics of ReFrame for a single case, of which it makes the case's entry in the report."""
+    """Hold the statistics of ReFrame for a single case, from which it makes the case's entry in the report."""
 
     def __init__(self, task: RegressionTask) -> None:
         self._task = task
@@ -46,9 +46,9 @@ def entry_of(task: RegressionTask) -> dict[str, Any]:
 
 @functools.cache
 def listen(shown: Callable[[Mapping[str, Any]], str]) -> None:
-    """Let ReFrame show the cases that end from now on, or announce them where a session names a file for that.
+    """Let ReFrame show the cases that end from now on, or announce them if a session names a file for that.
 
-    :param shown: returns what is shown of a case of a report.
+    :param shown: returns the text for a case of a report.
     """
     from reframe.core.logging import getlogger
     from reframe.frontend.executors import RegressionTask
@@ -80,7 +80,7 @@ def _register_end() -> None:
 
 
 def _print_end() -> None:
-    """Print the command that shows what was measured."""
+    """Print the command that shows the results."""
     from reframe.core.logging import getlogger
     from reframe.core.runtime import runtime
     from reframe.utility import osext
@@ -88,11 +88,11 @@ def _print_end() -> None:
     path = Path(osext.expandvars(runtime().get_option("general/0/report_file")))
     # ReFrame numbers its usual reports, and links the last one.
     last = path.with_name("latest.json") if "{sessionid}" in path.name else path
-    getlogger().info(f"All that was measured, as a table: containercheck report {last}")
+    getlogger().info(f"Table of all measurements: containercheck report {last}")
 
 
 def is_test(check: Any) -> bool:
-    """Tell whether ReFrame registered a class as a test, and not as a base class only."""
+    """Return whether ReFrame registered a class as a test, and not as a base class only."""
     return check in getattr(sys.modules.get(check.__module__), "_rfm_test_registry", ())
 
 
@@ -102,5 +102,5 @@ def set_up_build_job(check: Any) -> None:
 
 
 def run_one_at_a_time(partition: SystemPartition) -> None:
-    """Have ReFrame run one case at a time on a partition, which it asks when it first runs a case there."""
+    """Make ReFrame run one case at a time on a partition, which it asks when it first runs a case there."""
     partition._max_jobs = 1

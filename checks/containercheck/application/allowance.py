@@ -10,10 +10,10 @@ from containercheck.job.stats.boundaries import FEWEST, HORIZON
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
-#: Seconds of a job before its rounds, for its start, the trial of ranks, and the host's MPI; and the most, where ranks
-#: do not find each other (job/start_ranks.py), or images are copied.
+#: Seconds of a job before its rounds: its start, the trial of ranks, and the host's MPI. The second value is the most,
+#: if ranks do not find each other (job/start_ranks.py), or images are copied.
 START, SLOW_START = 15.0, 600.0
-#: Most time of the preparation, as a multiple of what is expected.
+#: Most time of the preparation, as a multiple of the expected time.
 SLOWEST = 20
 #: Runs of a side that exceed their limit before the job ends (job/rounds.py).
 FAILURES = 2
@@ -28,7 +28,7 @@ SPARE, LEAST_MEMORY = 2, 2 << 30
 
 @dataclass(frozen=True)
 class Run:
-    """The estimate of a bare run.
+    """Estimate a bare run.
 
     :ivar unit: unit of its work; empty if the work is not known.
     :ivar amount: amount of work, on all cores together.
@@ -63,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Allowance:
-    """The time of a job, in seconds.
+    """Hold the time of a job, in seconds.
 
     :ivar rounds: for all rounds; 0 if there is only one run.
     :ivar expected: of the whole job, which ends with its verdict.
@@ -106,12 +106,12 @@ def allow(
             continue
         if PLANNED * longest < before + one_round:
             raise LayoutError(f"a job with one round takes about {before + one_round:.0f} s: {limit} {longest:.0f} s")
-        # Where more than one round fits, the confirmation of a failure has the rest.
+        # If more than one round fits, the confirmation of a failure gets the rest.
         rounds = min(rounds, max(one_round, FOR_ROUNDS * (PLANNED * longest - before)))
         at_most = min(at_most, longest)
     if sides == 1:
         return Allowance(rounds, before + one_round, math.ceil(at_most), 1)
-    # Two rounds are run where the job's own limit allows, however long they are (job/rounds.py).
+    # Two rounds run if the job's own limit allows them, even if they are long (job/rounds.py).
     least = min(FEWEST * one_round, max(one_round, at_most - before))
     return Allowance(rounds, before + max(least, min(rounds, needed * one_round)), math.ceil(at_most), needed)
 

@@ -1,4 +1,4 @@
-"""Axes that several applications share: release and place of the image, file system, ranks and threads of a node."""
+"""Define axes of several applications: release and place of the image, file system, ranks and threads of a node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.site import node_commands, sites
 
-#: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
+#: Values of the axes in this file in a default run; a check states those of further axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
 #: Axes that concern the image: a bare run, which has none, has their plain values only.
 OF_IMAGE = ("image_in", "image_release")
@@ -45,8 +45,8 @@ class ImagePlacement(RegressionTestPlugin):
 class FilePlacement(RegressionTestPlugin):
     """Add the file system that an application works on: ``class MyCode(ContainerCheck, FilePlacement)``.
 
-    The check gets its ``directory``, the same in a container, and ``own_file``, a path in it for this job alone, which
-    the job removes when it ends.
+    The check gets its ``directory``, which has the same path in a container, and ``own_file``. This path in the
+    directory is for this job alone; the job removes the file when it ends.
     """
 
     #: ``stage``, or a name of the site's extras, file_systems.
@@ -108,16 +108,16 @@ class RanksPerNode(RegressionTestPlugin):
 class ThreadsPerRank(RegressionTestPlugin):
     """Add the OpenMP threads of a rank to a check: the mixes of ranks and threads that fill a node.
 
-    D12.6 section 8.1.2 and 8.1.3 (few ranks, with as many threads as there is room for) and D12.5 section 3.3.1 (8
-    ranks with 6 threads each), together with :class:`RanksPerNode`, or an axis of ranks of the check's own.
+    D12.6 section 8.1.2 and 8.1.3 have few ranks with as many threads as fit. D12.5 section 3.3.1 has 8 ranks with 6
+    threads each. Use it with :class:`RanksPerNode`, or with the check's own axis of ranks.
     """
 
-    #: Threads of a rank; ``all`` for as many as fill the node, with one rank where nothing says how many.
+    #: Threads of a rank; ``all`` for as many as fill the node, with one rank if nothing else sets the ranks.
     openmp = parameter([1, ALL_CORES], loggable=True)
     ranks_per_node: int | None
 
     @run_after("init")
     def choose_threads(self) -> None:
-        """Set the threads of a rank, and one rank on a node where nothing says how many."""
+        """Set the threads of a rank, and one rank on a node if nothing else sets the ranks."""
         if self.openmp == ALL_CORES:
             self.threads, self.ranks_per_node = 0, self.ranks_per_node or 1

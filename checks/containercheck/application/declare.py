@@ -1,4 +1,4 @@
-"""Declarations of an application file, as data: metrics, answers, steps, work."""
+"""Declare an application file, as data: metrics, answers, steps, work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from containercheck.job.contract import ERR, MEASURED, MPI_TIMES, UNSUPPORTED, m
 from containercheck.job.contract import OUT as STDOUT
 from containercheck.job.outputs.reading import REDUCE
 
-#: File with what a run wrote to its standard error.
+#: File with the standard error of a run.
 STDERR = ERR
 #: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
@@ -24,7 +24,7 @@ _ALLOWED: Mapping[str, tuple[str | None, ...]] = {
     "compare": ("ratio", "difference"),
     "scaling": (None, "strong", "weak"),
 }
-#: Name, pattern, unit and tolerance of the time in MPI, compared by difference: near zero a ratio says nothing. The
+#: Name, pattern, unit and tolerance of the time in MPI, compared by difference: a ratio near zero has no meaning. The
 #: share is judged; seconds depend on the length of a run.
 _MPI_TIMES = (
     ("mpi_seconds", r"^mpi (\S+) s", "s", 60.0),
@@ -44,9 +44,9 @@ def skip_unless(test: str, reason: str) -> str:
 
 
 def skip_without_threads(program: str) -> str:
-    """Return the command, for ``input_commands``, that skips a check whose program has no threads on the node.
+    """Return the command for ``input_commands`` that skips a check if its program has no threads on the node.
 
-    It has them from OpenMP, or from a BLAS that has threads of its own, which follow OMP_NUM_THREADS too.
+    The threads come from OpenMP, or from a BLAS with its own threads. Both follow OMP_NUM_THREADS.
 
     :param program: as a word of the shell.
     """
@@ -65,25 +65,25 @@ class Metric:
     :param reduce: which of several matches counts, or how they are combined: a key of ``reading.REDUCE``.
     :param file: the file that is read: one of the check's output files, or standard output.
     :param tolerance: the overhead that is still accepted, in percent of the baseline (in ``unit`` if ``compare`` is
-        ``difference``). None for the check's tolerance, which is in percent.
+        ``difference``). None for the check's tolerance, in percent.
     :param compare: ``ratio``, or ``difference`` for a value near zero in the baseline, such as a start-up time.
-    :param not_applicable_if: pattern of a line in which the program says that the metric does not apply here.
-    :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
-        ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None if it was
-        not measured: then a wide default counts (results/earlier_sessions.py), until the site's own nights show it.
-    :param scaling: ``strong`` or ``weak`` for the metric by which the source shows how the application scales over
-        nodes, or over the cores of a node: with a fixed input, or one that grows with them. The reports then have
-        speed-up and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such metric.
+    :param not_applicable_if: pattern of the line by which the program reports that the metric does not apply.
+    :param spread: scatter of the overheads of rounds: a standard deviation in the unit of the tolerance, from
+        ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None if not
+        measured: a wide default then applies (results/earlier_sessions.py), until the site's nights show the spread.
+    :param scaling: ``strong`` or ``weak`` if the source shows by this metric how the application scales over nodes or
+        over the cores of a node: with a fixed input, or with one that grows with them. The reports then have speed-up
+        and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such metric.
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/rounds.py):
-        it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
-        node.
-    :param duet_spread: the spread of such rounds, where they spread less; None for ``spread``.
+        it measures the program's own computing and memory traffic, and not start-up, files, or an effect that needs the
+        whole node.
+    :param duet_spread: the spread of such rounds, if it is smaller; None for ``spread``.
     :param sides: names of the only sides that have it; empty for all.
-    :param of_peak: whether it is also reported in percent of the cores' peak, where the site names it (peak_per_core).
-    :param parts: groups of the pattern, whose numbers are added up.
+    :param of_peak: whether it is also reported in percent of the cores' peak, if the site states it (peak_per_core).
+    :param parts: groups of the pattern; the sum of their numbers counts.
     :param factor: by which the number is multiplied, for a unit that the program does not print.
-    :param measures: parts of the machine that the metric depends on, of :data:`MEASURED`: a difference that has nothing
-        to do with them is no explanation of its overhead. Empty for an application, which depends on all of them.
+    :param measures: parts of the machine that the metric depends on, of :data:`MEASURED`. A difference in other parts
+        does not explain its overhead. Empty for an application, which depends on all of them.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Metric:
             raise ValueError(f"metric {self.name}: of_peak needs a unit of {_listed(FLOPS)}, not {self.unit}")
         if self.compare == "difference" and self.tolerance is None:
             raise ValueError(
-                f"metric {self.name}: compared by difference, it needs a tolerance of its own, in {self.unit}: "
+                f"metric {self.name}: compared by difference, it needs its own tolerance, in {self.unit}: "
                 "the check's is in percent"
             )
 
@@ -230,16 +230,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """Declare a program that runs at the same time as others on a node, with ranks and cores of its own (D12.5).
+    """Declare a program that runs at the same time as others on a node, with its own ranks and cores (D12.5).
 
-    :param name: one word, by which its lines of the output begin, and for its ``seconds <name> <number>``.
+    :param name: one word, at the beginning of its output lines, and in its ``seconds <name> <number>``.
     :param ranks: number of its MPI ranks.
     :param threads: threads, and cores, of each rank.
-    :param first_core: number of the first of its cores on the node, which follow each other.
+    :param first_core: number of the first of its cores on the node; they are consecutive.
     :param options: options of the program.
-    :param suffix: end of the program's name, where each number of ranks has a program of its own.
-    :param environment: variables of its ranks, and of nothing else that is started; the values are words of the shell.
-    :param binds: directories of the host that its container has instead of the image's or the host's, by their place.
+    :param suffix: end of the program's name, if each number of ranks has its own program.
+    :param environment: variables of its ranks, and of no other process; the values are words of the shell.
+    :param binds: directories of the host for its container, by the path that they replace there.
     :param launcher: words that start its ranks; the library sets them.
     """
 
@@ -284,7 +284,7 @@ def side_by_side(mixes: Sequence[tuple[int, int]]) -> list[Neighbour]:
 class Work:
     """Declare the work of a run, its time and memory: an input that grows with the cores, or a fixed case.
 
-    The times are estimates, from bare runs on two cores of an AMD EPYC 9004, for the limits and the cost of a job.
+    The times are estimates from bare runs on two cores of an AMD EPYC 9004. They set the limits and the cost of a job.
 
     :param unit: unit of the amount of work, a plural, such as ``atoms``.
     :param min_amount: the amount for few cores, and for any number if the input is a fixed case.
@@ -292,7 +292,7 @@ class Work:
     :param max_amount: the largest input that makes sense; None for any.
     :param cube_unit: the amount in one box, for an input that is a cube of boxes: the amount is rounded up to the next
         whole cube; 0 for an input of any size.
-    :param fixed_seconds: seconds of a run whatever the amount.
+    :param fixed_seconds: seconds of a run that do not depend on the amount.
     :param serial_seconds_per_unit: seconds for each unit in one process alone.
     :param parallel_seconds_per_unit: core seconds for each unit.
     :param setup_seconds_per_unit: seconds for each unit to make the input, once in a job.
@@ -352,7 +352,7 @@ def mpi_times_metrics(programs: Sequence[str]) -> list[Metric]:
     A library that is preloaded into the ranks measures it (``-S mpi_times=yes``, checks/src/mpitimes). D12.6 table 6.3
     has seconds in MPI of BT-MZ, D12.5 figure 22 the ranks of Amber, CHPCE profiles of HPCC.
 
-    :param programs: names of programs that run beside each other; empty for a single program.
+    :param programs: names of programs that run at the same time; empty for a single program.
     """
     metrics = [
         Metric(name, pattern, unit, better="lower", file=MPI_TIMES, compare="difference", tolerance=tolerance)

@@ -1,7 +1,7 @@
-"""Declare the attributes of an application file and the options of a session, and refuse those that do not exist.
+"""Declare the attributes of an application file and the options of a session, and refuse unknown ones.
 
-ReFrame prints only a warning about a variable that ``-S`` could not set, early in its log, and reports a case that is
-skipped in its initialisation only in its verbose log.
+ReFrame prints only an early warning in its log if ``-S`` could not set a variable. It reports a case that is skipped in
+its initialisation only in its verbose log.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _left_out: list[Any] = []
 
 
 class UnknownVariable(ReframeError):
-    """``-S`` sets something that does not exist. The commands in ``ci/`` look for this name, and then run nothing."""
+    """Report that ``-S`` sets something that does not exist. The commands in ``ci/`` then run nothing."""
 
 
 class ApplicationFacts(rfm.RegressionTest):
-    """State the facts of an application, and the options of a session; check/base.py has what is done with them.
+    """State the facts of an application, and the options of a session; check/base.py uses them.
 
-    Facts that are lists or dictionaries are variables of ReFrame, which gives each case a copy of its own. The other
+    Facts that are lists or dictionaries are variables of ReFrame, which gives each case its own copy. The other
     facts are plain attributes, so ``-S`` cannot set them.
     """
 
@@ -66,7 +66,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Nodes of the job.
     num_nodes = parameter(sites.node_counts(), loggable=True)
 
-    # Facts: the program, and where it comes from.
+    # Facts: the program and its source.
 
     #: Name of the definition file in ``images/``; only a check that has no container states none.
     recipe: str | None = None
@@ -91,8 +91,8 @@ class ApplicationFacts(rfm.RegressionTest):
     easybuild: str | None = None
     #: Directory of the program in the view of the Spack environment.
     view_directory: str = "bin"
-    #: A library that is loaded into the program and does not belong to it: a name of ``spack-envs/``, from where it
-    #: comes if nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
+    #: A library that is loaded into the program and does not belong to it: a name of ``spack-envs/``. The environment
+    #: provides it if nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
     library: str | None = None
     #: Pinned requirements from PyPI with the program, a file below ``checks/src``; the image installs the same.
     requirements: str | None = None
@@ -102,7 +102,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: (Intel MPI, MVAPICH and Cray MPI have its ABI too).
     mpi_family: str | None = None
 
-    # Facts: what it reports.
+    # Facts: its output.
 
     #: Metrics that the program reports.
     metrics = variable(typ.List[Metric], value=[], loggable=False)
@@ -123,7 +123,7 @@ class ApplicationFacts(rfm.RegressionTest):
     started_by: str | None = None
     #: Whether the integrated variant preloads the host's MPI into a program without MPI, bare and in the container.
     preloads_mpi: bool = False
-    #: Suffix of the program's name, where each case has a program of its own.
+    #: Suffix of the program's name, if each case has its own program.
     program_suffix = ""
     #: The commands of an application that runs in several steps; they replace executable and options.
     steps = variable(typ.List[Step], value=[], loggable=False)
@@ -145,11 +145,11 @@ class ApplicationFacts(rfm.RegressionTest):
     min_ranks: int = 1
     #: Work of a run with the embedded input; a property if it depends on the case. None if it is not known.
     work: Work | None = None
-    #: Whether rounds spread less where both sides run at the same time on a virtual machine (``ci/benchmark noise``).
+    #: Whether rounds spread less if both sides run at the same time on a virtual machine (``ci/benchmark noise``).
     gains_by_duet: bool = False
-    #: Values of the check's own axes in a plain run, by parameter; other cases belong to the full axes.
+    #: Values of the check's own axes in a default run, by parameter; other cases belong to the full axes.
     plain = variable(dict, value={}, loggable=False)
-    #: Whether this case belongs to the full axes, whatever ``plain`` says.
+    #: Whether this case belongs to the full axes, even if its values are in ``plain``.
     full_only: bool = False
     #: Seconds after which a run of the full axes counts as hanging; None for ``run_limit``.
     full_run_limit: float | None = None
@@ -172,7 +172,7 @@ class ApplicationFacts(rfm.RegressionTest):
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.
     ready_image = variable(str, value="", loggable=True)
-    #: Whether the program uses GPUs where the partition has any, in its ``devices``.
+    #: Whether the program uses GPUs if the partition has any, in its ``devices``.
     gpu = variable(typ.Bool, value=False)
     #: Ranks on a node; None for one for each group of ``threads`` cores.
     ranks_per_node = variable(int, type(None), value=None)
@@ -180,20 +180,20 @@ class ApplicationFacts(rfm.RegressionTest):
     threads = variable(int, value=1, loggable=True)
     #: Seconds for all rounds of a container check: they end sooner when every metric has its verdict.
     seconds = variable(float, int, value=60.0)
-    #: Number of rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
-    #: nothing, runs once.
+    #: Number of rounds, for any verdict; 0 lets the verdict and the time decide. A bare check runs once: it compares
+    #: nothing.
     rounds = variable(int, value=0)
-    #: Whether both sides run at the same time, each on half of the cores, and once more with the halves swapped, so
-    #: that the host of a virtual machine disturbs both alike (sides/rounds.py). By default they do on a virtual machine
-    #: where the check gains by that: ``gains_by_duet``, and all its metrics suit it.
+    #: Whether both sides run at the same time: each on half of the cores, then once more with the halves swapped. The
+    #: host of a virtual machine then disturbs both alike (sides/rounds.py). By default they do on a virtual machine if
+    #: the check gains by it (``gains_by_duet``) and all its metrics suit it.
     duet = variable(typ.Bool, type(None), value=None)
-    #: Node-hours that a job may take; 0 for no limit but that of its rounds.
+    #: Node-hours that a job may take; 0 for the limit of its rounds only.
     node_hours = variable(float, int, value=0)
     #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
     quiet = variable(float, int, value=2.0)
     #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
-    #: Accepted overhead in percent, for metrics without a tolerance of their own.
+    #: Accepted overhead in percent, for metrics without a tolerance.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
     #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
@@ -204,9 +204,9 @@ class ApplicationFacts(rfm.RegressionTest):
     input = variable(str, value="embedded", loggable=True)
     #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
-    #: Most changes to a container that are tried where it failed, to prove its cause.
+    #: Most changes to a container that are tried after it failed, to prove the cause.
     remedies = variable(int, value=MOST)
-    #: ReFrame's report of an earlier session, whose rounds of the same case count (``containercheck run --resume``).
+    #: ReFrame's report of an earlier session; its rounds of the same case count (``containercheck run --resume``).
     earlier = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and metric.
     known_spreads = variable(str, value="")
@@ -225,12 +225,12 @@ class ApplicationFacts(rfm.RegressionTest):
     measured = variable(typ.List[dict], value=[], loggable=True)
     #: Path of the script that repeats a single run of a side (job/launch.py); empty without rounds.
     reproducer = variable(str, value="", loggable=True)
-    #: What was compared: sides, runtimes, images, layout, work, commands (results/earlier_sessions.py). For a later
+    #: The compared things: sides, runtimes, images, layout, work, commands (results/earlier_sessions.py). For a later
     #: session.
     compared = variable(dict, value={}, loggable=True)
-    #: What can explain that metrics failed, and what experiments proved (job/explain/explanation.py).
+    #: Possible causes of the failed metrics, and the results of experiments (job/explain/explanation.py).
     causes = variable(typ.List[dict], value=[], loggable=True)
-    #: Where the time of a container that is too slow went, in a line; empty where that does not explain its metrics.
+    #: Use of the extra time of a container that is too slow, in one line; empty if that does not explain its metrics.
     where_time_went = variable(str, value="", loggable=True)
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input.
     provenance = variable(dict, value={}, loggable=True)
@@ -251,10 +251,10 @@ class ApplicationFacts(rfm.RegressionTest):
 
     @classmethod
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:
-        """Return the attributes that ReFrame logs: all but ``env_vars``, whose values may be secrets, and its old name.
+        """Return the attributes that ReFrame logs: all but ``env_vars`` and its old name, because values may be secret.
 
-        ReFrame 4.10 reads all of them several times at each poll, and walks the stack because of ``variables``: that
-        was most of the processor time that ReFrame took during measurements.
+        ReFrame 4.10 reads all attributes several times at each poll, and walks the stack because of ``variables``. This
+        took most of ReFrame's processor time during measurements.
         """
         metaclass: Any = type(cls)
         return [pair for pair in metaclass.loggable_attrs(cls) if pair[0] not in ("variables", "env_vars")]
@@ -298,7 +298,7 @@ class ApplicationFacts(rfm.RegressionTest):
         if not self.metrics and not self.smoke_test:
             raise ReframeError(
                 f"{type(self).__name__} has no metrics: it would pass with nothing measured. State metrics = "
-                "[Metric(...)], or smoke_test = True where it is to"
+                "[Metric(...)], or smoke_test = True if that is intended"
             )
 
     @property
@@ -313,7 +313,7 @@ class ApplicationFacts(rfm.RegressionTest):
 
     @property
     def takes_published(self) -> bool:
-        """Whether this case runs the published input; override it where only some cases of a check do."""
+        """Whether this case runs the published input; override it if only some cases of a check do."""
         return bool(self.site.input_of(type(self).__name__, self.published))
 
     @property
@@ -351,7 +351,7 @@ class ApplicationFacts(rfm.RegressionTest):
 
 @functools.cache
 def _misspelt(of: Any) -> str:
-    """Return the message about an attribute whose name is almost that of a fact, and which nothing reads then.
+    """Return the message about an attribute with almost the name of a fact, which nothing would read.
 
     Empty for none. Hooks and properties of the application, its own variables and parameters are not misspelt.
     """
@@ -369,7 +369,7 @@ def _misspelt(of: Any) -> str:
 
 
 def require_known(of: type, argv: Sequence[str] | None = None) -> None:
-    """Check all that the command line sets for a check.
+    """Check all values that the command line sets for a check.
 
     :param argv: words of the command line; ReFrame's own by default.
     :raises UnknownVariable: a variable or a check does not exist; the message has the nearest name.
@@ -426,7 +426,7 @@ def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
 
 
 def _unknown(of: Any, variable: str, problem: str) -> str:
-    """Return the message about an unknown variable, with what to set or select in its place."""
+    """Return the message about an unknown variable, with the nearest name or the options that replace it."""
     if variable in of.param_space.params:
         return f"{problem} {variable}, which is a parameter: select by it, as in -n '{of.__name__}%{variable}=...'"
     # ReFrame's namespace iterates over items.

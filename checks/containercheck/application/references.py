@@ -1,4 +1,4 @@
-"""Read references from ``<Check>.yaml``, of the site or ours, keyed by partition, variant and node count.
+"""Read references from ``<Check>.yaml``, of the site or the project, keyed by partition, variant and node count.
 
 A file may also be keyed by ``input`` and by axes of its check, for numbers that depend on them. Its format is
 ReFrame's (``$ref`` and ``$index``). A key that ends in ``_overhead`` is the expected overhead of a metric; the verdict
@@ -34,7 +34,7 @@ _names: dict[str, set[str]] = {}
 def metric_names(check: str, metrics: Iterable[Metric] = ()) -> set[str]:
     """Return the names of the metrics that the cases of a check have, of which a site or a file may name each.
 
-    A case need not have them all: other sizes, ways of access or numbers of ranks have metrics of their own.
+    A case may lack some: other sizes, ways of access or numbers of ranks have their own metrics.
 
     :param check: name of the check.
     :param metrics: those of a case, which are added.
@@ -45,12 +45,12 @@ def metric_names(check: str, metrics: Iterable[Metric] = ()) -> set[str]:
 
 
 def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
-    """Return the value for a check's ``reference``: its file, if there is one. The site's replaces ours.
+    """Return the value for a check's ``reference``: its file, if there is one. The site's file replaces the project's.
 
     The site's directory may be absent: ``containercheck references --write`` makes it after ten nights.
 
     :param prefix: the directory of the checks.
-    :raises ReframeError: the file has not the right key, for which ReFrame's own message is "key error: 0".
+    :raises ReframeError: the file does not have the right key. ReFrame's own message for that is "key error: 0".
     """
     directories = [Path("references")]
     if site.references:
@@ -76,7 +76,7 @@ def case_references(check: RegressionTest) -> dict[str, tuple[Any, ...]]:
 
 
 class Expected(NamedTuple):
-    """The overhead that a reference expects (None without one), and the accepted range around it.
+    """Hold the overhead that a reference expects (None without one), and the accepted range around it.
 
     In percent, or in the metric's unit if it is compared by difference.
     """
@@ -123,7 +123,7 @@ def _range(name: str, value: tuple[Any, ...]) -> Expected:
 def margins(metrics: Iterable[Metric], usual: float) -> dict[str, tuple[float, float]]:
     """Return the accepted range of each metric's overhead between two containers, by the metric's name.
 
-    :param usual: in percent, for a ratio that has neither margin nor tolerance of its own.
+    :param usual: in percent, for a ratio without its own margin or tolerance.
     """
     ranges = {}
     for metric in metrics:
@@ -141,8 +141,8 @@ def accepted(
 ) -> dict[str, dict[str, Any]]:
     """Return how the overhead of each metric is judged, by its name, as in ``facts.json``.
 
-    ``accepted`` is the range in which it must lie, and ``expected`` the overhead that a reference expects, which need
-    not be the middle of the range; None without a reference.
+    The overhead must lie in the range ``accepted``. ``expected`` is the overhead that a reference expects; None without
+    a reference. It need not be the middle of the range.
 
     :param expected: overheads from references, which come first.
     :param tolerances: the site's own by metric, which come next; then the metric's.

@@ -1,4 +1,4 @@
-"""The base class of the application checks: the hooks that ReFrame calls, phase by phase."""
+"""Define the base class of the application checks: the hooks that ReFrame calls, phase by phase."""
 
 from __future__ import annotations
 
@@ -39,40 +39,40 @@ SLOWER_THAN_STATED, LEAST_STATED = 4.0, 1.0
 
 
 class NotMeasured(SanityError):
-    """The job ended before there was anything to judge; reports distinguish it from a bad result by this name."""
+    """Report a job that ended before any result; reports distinguish it from a bad result by this name."""
 
 
 class OutOfService(ReframeError):
-    """Too few nodes of the partition accept jobs; ReFrame's message begins with this name."""
+    """Report too few nodes of the partition that accept jobs; ReFrame's message begins with this name."""
 
 
 class ContainerCheck(BuiltCheck, VariantSides):
     """Run an application, bare or in a container, on a number of nodes.
 
-    A container variant runs the bare program too, in the same job, in alternating rounds, and fails when the
-    container is slower than the tolerance allows, gives other answers, hangs, or does not run as the variant says.
+    A container variant also runs the bare program, in the same job, in alternating rounds. It fails if the container
+    is slower than the tolerance allows, gives other answers, hangs, or does not run as the variant says.
     Subclasses state the facts of ``ApplicationFacts``, and write input files in a hook before ``run``.
 
-    Each phase takes what the phases before it set, and sets these attributes, beside ReFrame's own:
+    Each phase uses the attributes of the phases before it, and sets these ones, in addition to ReFrame's:
 
     - ``init`` takes the facts of the class and the options of the session. It sets ``valid_systems``, ``full_only``,
       ``tags`` and, on the full axes, ``run_limit``. Hooks of the application may change metrics and axes.
     - ``setup`` takes the partition. It sets ``site`` and ``layout`` (those of a side), ``runtime``, ``expected``, the
       facts that the site overrides, and ``prepared``. Hooks of the application run after it, and may skip.
-    - ``compile`` takes ``prepared.provision``: it builds what does not lie in a cache, or skips.
-    - ``run`` takes metrics, answers, steps and input, which hooks of the application may set until then. It writes the
+    - ``compile`` takes ``prepared.provision``: it builds the software that is not in a cache, or skips.
+    - ``run`` takes metrics, answers, steps and input; hooks of the application may set them until then. It writes the
       job: its script, ``facts.json`` and ``commands.json``. It sets ``compared`` and ``job_sides``.
     - ``sanity`` takes the record of the job. It sets ``finished``, ``results``, ``causes``, ``measured``, ``notes``,
       ``provenance``, ``reproducer`` and the seconds, and fails for anything but performance.
     - ``performance`` takes ``finished``. It hands the metrics to ReFrame, and fails when a container is too slow.
     """
 
-    #: Sides of the job, in the order of their declaration; and what is left of it.
+    #: Sides of the job, in the order of their declaration; and the results of the job.
     job_sides: tuple[Side, ...]
     #: Whether both sides run at the same time (sides/rounds.py).
     is_duet = False
     finished: Finished
-    # ReFrame's own, whose types no checker sees.
+    # Attributes of ReFrame, for type checkers, which do not see their types.
     executable: str
     keep_files: list[str]
     prerun_cmds: list[str]
@@ -97,7 +97,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.full_only = self.full_only or bool(others)
         if not self.contained and set(others) & set(axes.OF_IMAGE):
             self.valid_systems = []
-        # With the metrics of a peak that only some sites know, and those of a session that asks for the time in MPI.
+        # Includes metrics of a peak that only some sites know, and those of the time in MPI if a session asks for them.
         more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names)]
         references.metric_names(type(self).__name__, [*self.metrics, *more])
         measured = {part for metric in self.metrics for part in metric.measures}
@@ -118,7 +118,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     @run_after("setup")
     def prepare(self) -> None:
-        """Lay out the ranks and find the software, or skip with the reason why not."""
+        """Lay out the ranks and find the software, or skip with the reason."""
         jobs.leave_outer_job()
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
@@ -137,7 +137,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # The build of an image needs the runtime's modules too.
         self._load(self.prepared.runtime_needs)
         self.build_with(self.prepared.provision)
-        # ReFrame cancels a job that waits longer, without an error of its own; jobs.end_of_job reports it.
+        # ReFrame cancels a job that waits longer, without an error message; jobs.end_of_job reports it.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _take_over(self, site_software: Software) -> Software:
@@ -164,7 +164,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
 
     def _add_metrics(self) -> None:
-        """Add the metrics of the time in MPI where a session asks for it, and those in percent of a known peak."""
+        """Add the metrics of the time in MPI if a session asks for them, and those in percent of a known peak."""
         if self.mpi_times:
             if self.rank_count is None:
                 raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
@@ -240,7 +240,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         return rounds.duet_metrics(self.metrics) if self.is_duet else list(self.metrics)
 
     def ranks_on_node(self, site: Site) -> int | None:
-        """Return the ranks on a node, ``ranks_per_node``; override it where they follow from the partition's cores."""
+        """Return the ranks on a node, ``ranks_per_node``; override it if they follow from the partition's cores."""
         return self.ranks_per_node
 
     def _request(self) -> None:
@@ -278,7 +278,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         return earlier_sessions.known(self.known_spreads, self.display_name, self.current_partition.fullname)
 
     def _require_nodes(self) -> None:
-        """Fail where the job would wait for nodes that are down, so that other partitions go on."""
+        """Fail if the job would wait for nodes that are down, so that other partitions go on."""
         problem = "" if self.is_dry_run() else jobs.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
@@ -337,7 +337,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "with_reference": [*expected],
             "sides": [side.facts(references.margins(self.metrics, self.tolerance)) for side in self.job_sides],
             "remedies": self.remedies,
-            # A job on this machine has no time limit of its own, and may wait for others before it begins.
+            # A job on this machine has no time limit, and may wait for others before it begins.
             **({"deadline": allowance.PLANNED * self.time_limit} if self.time_limit and not self.site.is_here else {}),
             **earlier.facts,
         }
@@ -430,7 +430,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         return [f"a run took {took:.3g} s, and `work` in {place} states {stated:.2g} s: time limits follow from it"]
 
     def _skip_where_unsupported(self) -> None:
-        """Skip with the job's reason why the check cannot run on its node, where it has one."""
+        """Skip the check if the job states why it cannot run on its node."""
         reason = Path(self.stagedir, contract.UNSUPPORTED_WHY)
         if reason.exists():
             self.skip_because(texts.tail(reason).removeprefix("error: "))
@@ -447,7 +447,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reproducer = str(reproducer) if reproducer.exists() else ""
         self.application_seconds = verdict.get("seconds", 0.0)
         self.job_seconds, self.waited_seconds = record.took, record.waited
-        # The sides that are left have rows too, where one of several was lost.
+        # If one of several sides was lost, the others have rows too.
         self.results = [{VERSION: SCHEMA, **row} for row in verdict.get("rows", ())]
         self.measured = verdict.get("measured", [])
         self.where_time_went = verdict.get("where_time_went", "")

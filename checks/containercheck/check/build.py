@@ -1,4 +1,4 @@
-"""The values that one phase of a check hands to the next ones; and its build step, here or by a job on a node."""
+"""Define the values that one phase of a check hands to the next ones, and the build step, here or on a node."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Finished:
 
 
 class BuiltCheck(ApplicationFacts):
-    """Build an application's software, and its image, before its job where they do not exist.
+    """Build an application's software, and its image, before its job if they do not exist.
 
     :ivar prepared: the values of the setup phase; ReFrame compiles after it.
     """
 
     prepared: Prepared
-    # ReFrame's own, whose types no checker sees.
+    # Attributes of ReFrame, for type checkers, which do not see their types.
     build_system: Any
     build_locally: bool
     build_time_limit: Any
@@ -142,7 +142,7 @@ class BuiltCheck(ApplicationFacts):
 
     @run_before("run")
     def copy_sites_input(self) -> None:
-        """Copy the input that only the site has into the working directory, where each run writes its output."""
+        """Copy the input that only the site has into the working directory, because runs write their output there."""
         if self.site_provides_input:
             self.input_commands = [host.copy_command(self.published_path), *self.input_commands]
 
@@ -151,7 +151,7 @@ class BuiltCheck(ApplicationFacts):
     def close_stage(self) -> None:
         """Keep others out of the stage directory: ReFrame's scripts in it have values of the site file.
 
-        If a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
+        If a check has its own files, ReFrame copies them, and gives the stage directory the mode of their directory.
         """
         os.chmod(self.stagedir, 0o700)
 
@@ -190,7 +190,7 @@ class BuiltCheck(ApplicationFacts):
 
 
 def has_own_source(site_software: Software) -> bool:
-    """Tell whether the site file names the source of the bare program."""
+    """Return whether the site file names the source of the bare program."""
     return bool(site_software.executable or site_software.modules or site_software.spack or site_software.easybuild)
 
 
@@ -203,7 +203,7 @@ def _ask_for_little(job: Job, site: Site) -> None:
 
 
 def _is_in_caches(build: Sequence[str], stagedir: Path) -> bool:
-    """Tell whether all that is to be built is in caches, and take it from there, without a job in a queue."""
+    """Return whether the caches have everything that is to be built, and link it, without a job in a queue."""
     env = {**os.environ, contract.CACHED_ONLY: "1"}
     return all(
         isinstance(command, CacheCommand)

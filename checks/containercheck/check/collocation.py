@@ -1,4 +1,4 @@
-"""Sides that differ in how programs that run beside each other share a node's cores, with DLB (D12.5 section 3.1).
+"""Declare sides that differ in how programs at the same time share a node's cores, with DLB (D12.5 section 3.1).
 
 DLB (Dynamic Load Balancing, BSC) is preloaded into MPI programs. Its LeWI module lends the cores of a rank that waits
 in MPI to others; ranks that use the same shared memory share their cores.
@@ -26,10 +26,10 @@ from containercheck.site.sites import Site
 #: Libraries that are preloaded into ranks, in the stage directory, which is a container's working directory too: the
 #: OpenMP runtime in all sides, so that no difference of runtimes counts as a gain, and DLB's.
 _OPENMP, _DLB = f"./{contract.DLB}/libomp.so", f"./{contract.DLB}/libdlb_mpi.so"
-#: Variables of all ranks. One that waits is to leave its core to who was lent it (Open MPI polls otherwise), and an
-#: OpenMP thread without work too, as DLB's manual asks.
+#: Variables of all ranks. A waiting rank leaves its core to the rank that borrowed it (Open MPI polls otherwise). So
+#: does an OpenMP thread without work. DLB's manual asks for both.
 _WAITING = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}
-#: LeWI with lists of cores, and not with their number only, which DLB 3 loses count of with LLVM's OpenMP.
+#: LeWI with lists of cores, because DLB 3 loses count of mere numbers of cores with LLVM's OpenMP.
 _LEWI = "--lewi --lewi-affinity=nearby-first"
 
 
@@ -46,8 +46,8 @@ MOST_CORES = 48
 def mixes(name: str, cores: int) -> list[tuple[int, int]]:
     """Return ranks and threads of the programs of a use case; none if it does not fit.
 
-    :param name: ``one`` or ``two`` programs with a rank on each of their cores, ``five`` as in D12.5, or one of its
-        mixes, alone on a socket (``1 of 8x3``), one on each (``2 of 8x3``), or alone on a node (``8x6``).
+    :param name: ``one`` or ``two`` programs with a rank on each of their cores; ``five`` as in D12.5; or one of its
+        mixes: alone on a socket (``1 of 8x3``), one on each socket (``2 of 8x3``), or alone on a node (``8x6``).
     """
     if name in ("one", "two"):
         count = ("one", "two").index(name) + 1
@@ -59,14 +59,14 @@ def mixes(name: str, cores: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Policy:
-    """How programs on a node share cores.
+    """Describe how programs on a node share cores.
 
     :ivar name: name of its sides.
     :ivar label: name for people, as in D12.5.
     :ivar arguments: DLB's arguments; None to run without DLB.
     :ivar shares: whether programs get each other's cores, and not only the ranks of a program among themselves.
     :ivar lends: whether ranks get cores that are not their own.
-    :ivar own_shm: whether the container of each program has a /dev/shm of its own, in which DLB then sees no other.
+    :ivar own_shm: whether the container of each program has its own /dev/shm, in which DLB sees no other program.
     """
 
     name: str
@@ -80,14 +80,14 @@ class Policy:
         """Return the variables of the ranks of a program, as words of a shell; ``$$`` is the script's process."""
         if self.arguments is None:
             return {**_WAITING, "LD_PRELOAD": _OPENMP}
-        # A key of its own run: by default all of a user's programs on the node would share.
+        # Each run has its own key: by default all of a user's programs on the node would share.
         key = "cc$$" if self.shares else f"cc$$-{program}"
         arguments = f'"{self.arguments} --shm-key={key}"'
         return {**_WAITING, "DLB_ARGS": arguments, "LD_PRELOAD": f"{_OPENMP}:{_DLB}"}
 
 
-#: D12.5's scenarios (sections 3.1 and 3.2, appendix), and a container's own /dev/shm (section 4). The prototype of TALP
-#: that moved cores by what it measured is no part of DLB 3: its TALP measures, and its report is read.
+#: D12.5's scenarios (sections 3.1 and 3.2, appendix), and a container's own /dev/shm (section 4). D12.5's prototype of
+#: TALP moved cores by its measurements. It is not part of DLB 3: there TALP measures, and its report is read.
 POLICIES = (
     Policy("no_dlb", "no DLB"),
     Policy("isolation", "isolation", _LEWI, lends=True),
@@ -120,10 +120,10 @@ class CollocationSides(VariantSides):
     gain of a policy in a container (report/scaling.py).
     """
 
-    #: Names of the policies that are run; one that only containers can have is left out where there is none.
+    #: Names of the policies that run; a policy that only containers can have is left out without a container.
     policies = variable(typ.List[str], value=[policy.name for policy in POLICIES], loggable=True)
     input_commands: list[str]
-    #: Programs that run beside each other.
+    #: Programs that run at the same time.
     neighbours: tuple[Neighbour, ...] = ()
 
     def mixes_on(self, cores: int) -> list[tuple[int, int]]:
@@ -166,7 +166,7 @@ class CollocationSides(VariantSides):
         return len(list(self._pairs())) if self.contained else len(self.chosen_policies)
 
     def sides(self) -> list[Side]:
-        """Return a side for each policy; for a container each is a pair, but for what only containers can have."""
+        """Return a side for each policy; with a container, a bare side too, except for policies of containers only."""
         if not self.contained:
             return [self._bare_policy_side(policy) for policy in self.chosen_policies]
         return [

@@ -35,7 +35,7 @@ class VariantSides(RegressionTestPlugin):
 
     @property
     def program_names(self) -> tuple[str, ...]:
-        """Names of programs that run beside each other; empty where there is only one program."""
+        """Names of programs that run at the same time; empty if there is only one program."""
         return ()
 
     @property
@@ -88,7 +88,7 @@ class VariantSides(RegressionTestPlugin):
         return (*named, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
 
     def _has_other_words(self, runtime: Runtime) -> bool:
-        """Tell whether a known runtime cannot be started with the words of the partition's."""
+        """Return whether a known runtime needs other words to start than the partition's runtime."""
         return runtime != container_runtimes.UNKNOWN and (self.runtime is None or runtime.launch != self.runtime.launch)
 
     def _bare_side(self) -> Side:
@@ -121,7 +121,7 @@ class VariantSides(RegressionTestPlugin):
     def _launcher_of(self, subject: Side, candidate: Candidate) -> Launcher:
         if candidate.mpi is None:
             return subject.launcher
-        # The launchers of two families bind by rules of their own: here both bind alike.
+        # The launchers of two families have different binding rules: here both bind alike.
         binding = "cores" if self.layout.binding == "launcher" else self.layout.binding
         layout = replace(self.layout, binding=binding)
         if candidate.mpi == self.site.mpi_family:
@@ -134,7 +134,7 @@ class VariantSides(RegressionTestPlugin):
         container = replace(container, command=candidate.command)
         if not candidate.has_own_image:
             return container
-        # Each image needs a path of its own.
+        # Each image needs its own path.
         copied_to, unpacked_to = (
             path and f"{path}.{candidate.name}" for path in (container.copied_to, container.unpacked_to)
         )
@@ -206,7 +206,7 @@ class StaticMpiSides(VariantSides):
     def sides(self) -> list[Side]:
         """Return the program with its MPI in itself, as the measure, and the one that loads it."""
         bare = self._bare_side()
-        # No process of it has a library by which its MPI could be identified.
+        # None of its processes has a library that identifies its MPI.
         static = replace(bare.program, executable=bare.program.executable + contract.STATIC, mpi=None)
         judged = replace(bare, name=contract.SUBJECT, label="dynamic MPI", compared_with=bare.name)
         return [replace(bare, label="static MPI", program=static), judged]

@@ -1,1 +1,1 @@
-"""Sides as values, their launchers and runtimes, and the commands of a job."""
+"""Describe sides as values, their launchers and runtimes, and the commands of a job."""

@@ -1,4 +1,4 @@
-"""Return the commands of a side, as a person would type them, and what the job needs for them; without side effects."""
+"""Return the commands of a side, as a person would type them, and their needs in the job; without side effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
-#: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
+#: Program in our images that prints the launcher of its ranks (checks/src/ranks), and the command that finds it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Script that runs a command with the host's MPI before the image's own LD_LIBRARY_PATH, which only a process in the
 #: container knows.
@@ -40,15 +40,15 @@ OBSERVED = 128
 
 @dataclass(frozen=True)
 class Job:
-    """What a job does before the rounds, and what it needs.
+    """Describe the commands of a job before the rounds, and their needs.
 
     :ivar first: commands before those of the application.
-    :ivar last: commands after them; with comments that show what the sides run.
+    :ivar last: commands after them; with comments that show the commands of the sides.
     :ivar needs: modules and variables of the job.
-    :ivar prepares: whether there is a script that prepares what all runs read.
+    :ivar prepares: whether a script prepares the input of all runs.
     :ivar runs: command of one run of each side, by the side's name, with slots (job/launch.py).
     :ivar files: texts of files in the stage directory that the job reads, by name.
-    :ivar private: those that only their owner may read.
+    :ivar private: files that only their owner may read.
     """
 
     first: tuple[str, ...]
@@ -61,14 +61,14 @@ class Job:
 
 
 def _lacking(program: str) -> str:
-    """Return the commands that print that the image has no such program, where it was searched, and what may hide it.
+    """Return the commands that report a missing program of the image, the searched PATH, and a mount that may hide it.
 
     :param program: its name or path, quoted.
     """
     place, searched = (program, "") if "/" in program else ('"$PATH"', " in $PATH")
     return (
         f'hidden=; case :{place} in *:"$HOME"/*) while read -r _ place _; do case $place:$HOME/ in /:*) ;; '
-        '"$place:$place"/*) hidden=". The home is mounted over $place and hides what the image has there: install the '
+        '"$place:$place"/*) hidden=". The home is mounted over $place and hides files of the image: install the '
         'program elsewhere in the image" ;; esac; done </proc/mounts ;; esac; '
         f'echo "error: no software: the image has no" {program}"{searched}$hidden" >&2'
     )
@@ -109,13 +109,13 @@ def _programs(script: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Commands:
-    """The commands of a side, and what they need.
+    """Hold the commands of a side, and their needs.
 
-    :ivar script: of one run, with slots (job/launch.py).
-    :ivar needs: what the job does before, loads, sets, and removes.
+    :ivar script: commands of one run, with slots (job/launch.py).
+    :ivar needs: commands before the rounds, modules, variables, and files to remove.
     :ivar others: other commands with slots, by name (job/contract.py).
-    :ivar files: scripts that these call, by file name.
-    :ivar container: what the job needs to know of the container to change it; empty for none.
+    :ivar files: scripts that these commands call, by file name.
+    :ivar container: facts with which the job can change the container; empty for none.
     """
 
     script: str
@@ -136,8 +136,8 @@ def side_commands(
     """Return the commands of a side on a partition.
 
     :param stagedir: the check's stage directory, the working directory in containers.
-    :param several: whether there are other containers, with which the environment in this one is compared.
-    :param observed: whether the job records what the side sees.
+    :param several: whether the job compares the environment of this container with those of others.
+    :param observed: whether the job records the side's observation.
     """
     if side.container:
         return _contained_commands(side, side.container, site, layout, stagedir, several, observed)
@@ -199,20 +199,20 @@ def _network(container: Container, site: Site, layout: Layout) -> str:
 
 
 def _observation(side: Side, site: Site) -> str:
-    """Return the command that records what a side sees (job/observation.py)."""
+    """Return the command that records the observation of a side (job/observation.py)."""
     ranks = [f"--ranks={side.launcher.ranks}"] if 0 < side.launcher.ranks <= OBSERVED else []
     return f"{node_commands.in_job(site, 'observe', *ranks, side.name)} || true"
 
 
 def _observing(side: Side, place: _Host | _InContainer) -> str:
-    """Return the command that starts a side once, to print what it sees."""
+    """Return the command that starts a side once, to print its observation."""
     # A program that starts others to measure them has no ranks, and would measure this one.
     start = place.parallel if 0 < side.launcher.ranks <= OBSERVED else place.words
     return "\n".join([*node_commands.exports(side.environment, side.name), start(_look(place))])
 
 
 def _look(place: _Host | _InContainer) -> str:
-    """Return the command that prints what a process of a side sees (job/observe.sh)."""
+    """Return the command that prints the view of a process of a side (job/observe.sh)."""
     directory = place.workdir
     return f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(launch.SIDE)}"
 
@@ -245,7 +245,7 @@ def _preloaded(program: Program, place: _Host | _InContainer | _Inside) -> str:
 
 
 def _timing(program: Program, place: _Host | _InContainer | _Inside, report: str) -> dict[str, str]:
-    """Return the variables with which the time in MPI is measured, where it is to be.
+    """Return the variables that turn on the measurement of the time in MPI; empty without it.
 
     :param report: name of the file with the result.
     """
@@ -260,7 +260,7 @@ def _env(variables: Mapping[str, str]) -> str:
 
 
 def neighbour_command(program: Program, neighbour: Neighbour, place: _Host | _InContainer | _Inside) -> str:
-    """Return the command that starts one of the programs that run beside each other, each rank on its own cores."""
+    """Return the command that starts one of the programs that run at the same time, each rank on its own cores."""
     command = shlex.join([program.executable + neighbour.suffix, *neighbour.options])
     variables = {"OMP_NUM_THREADS": str(neighbour.threads), **neighbour.environment}
     timing = _timing(program, place, contract.mpi_times_file(neighbour.name))
@@ -273,7 +273,7 @@ def neighbour_command(program: Program, neighbour: Neighbour, place: _Host | _In
 
 
 def _report(program: Program, site: Site) -> str:
-    """Return the command that prints what the programs printed, their seconds, and the idle time of their cores."""
+    """Return the command that prints the programs' output, their seconds, and the idle time of their cores."""
     words = [f"{neighbour.name}={neighbour.ranks}x{neighbour.threads}" for neighbour in program.neighbours]
     return node_commands.in_job(site, "neighbours", "report", *words)
 
@@ -336,7 +336,7 @@ class _InContainer:
         return self._launch(start, self._container, launcher=layout.once_per_node())
 
     def _entered(self, command: str) -> str:
-        """Return a command with the words that come before it in the container, and the host's MPI where it is used."""
+        """Return a command after the words that enter the container, with the host's MPI if it is used."""
         command = f"{launch.PREFIX} {command}"
         if not self._container.host_mpi:
             return command
@@ -363,7 +363,7 @@ class _InContainer:
         }
 
     def needs(self, site: Site, layout: Layout) -> Needs:
-        """Return what the job does before the rounds."""
+        """Return the commands, modules and variables of the job before the rounds."""
         container, runtime = self._container, self._container.runtime
         prepare = [node_commands.in_job(site, "runtime", *self._runtime_words(layout), self._name)]
         if container.unpacked_to:
@@ -372,7 +372,7 @@ class _InContainer:
             prepare.append(self._plan_host_mpi(site, container.host_mpi))
         if runtime.mount_points:
             prepare.append(self._enter(site, contract.MOUNT_POINTS))
-        # Before what may end the job: it is to explain that.
+        # First, because it explains an early end of the job by the commands after it.
         prepare += [_observation(self._side, site)] if self._observed else []
         if container.required_program:
             prepare.append(self._enter(site, contract.REQUIRE))
@@ -403,7 +403,7 @@ class _InContainer:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What the job needs to know to change the container."""
+        """Facts with which the job can change the container."""
         container, runtime = self._container, self._container.runtime
         copy = shlex.quote(container.copied_to) if container.copied_to else None
         ranks = {
@@ -461,11 +461,11 @@ class _InContainer:
         launcher: str = "",
         image: str = launch.IMAGE,
     ) -> str:
-        """Return the command that runs a command in a container, with slots for what only the job knows.
+        """Return the command that runs a command in a container, with slots for values that only the job knows.
 
         :param more: further options of the runtime.
         :param launcher: words that start the ranks, or measure the command.
-        :param image: what the runtime is to run.
+        :param image: the image for the runtime.
         """
         options = [launch.OPTIONS]
         # Containers of a daemon are found by this label.
@@ -505,14 +505,14 @@ class _InContainer:
         output = contract.preflight_file(self._name)
         trees = [f"--tree={source}:{target}" for target, source in self._container.software_trees.items()]
         return [
-            # The next command judges its output, whatever its status.
+            # The next command judges its output, for any status.
             f"{self._enter(site, contract.PREFLIGHT)} >{output} 2>&1 || true",
             node_commands.in_job(site, "hostmpi", "verify", *trees, self._name),
         ]
 
 
 class _Inside:
-    """Return the words before commands where the image's own launcher starts the ranks, in one container."""
+    """Return the words before commands if the image's own launcher starts the ranks, in one container."""
 
     stage = contract.WORKDIR
 

@@ -63,11 +63,11 @@ def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: 
 def own_launcher(
     family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = (), bound: bool = True
 ) -> Launcher:
-    """Return the launcher of programs that bring an MPI of another family than the partition's themselves.
+    """Return the launcher of programs that bring an MPI of another family than the partition's.
 
     :param family: a key of ``mpi.FAMILIES``.
     :param options: further options.
-    :param bound: whether Hydra is told how to bind ranks.
+    :param bound: whether Hydra gets options to bind ranks.
     """
     site_options = getattr(site, f"{family}_launcher_options", None)
     if site_options is None and family == "mpich":
@@ -80,11 +80,11 @@ def own_launcher(
 
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str], family: str) -> Launcher:
     usual = launcher.options
-    # The launcher reads these from the job, where ReFrame sets them only later.
+    # The launcher reads these values from the job, and ReFrame sets them only later.
     job.num_tasks = layout.ranks
     job.num_tasks_per_node = layout.ranks_per_node
     job.num_cpus_per_task = layout.threads
-    # Jobs run as the user who submits them.
+    # Jobs run as the user of the session.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     # Each side may have different options, so the job's launcher gets back its own.
     launcher.options = [*usual, *options, *layout.bound_by(launcher.registered_name, family)]

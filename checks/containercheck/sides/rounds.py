@@ -1,14 +1,15 @@
-"""How the sides of a check are run: one after the other in rounds, or at the same time as a duet.
+"""Choose how the sides of a check run: one after the other in rounds, or at the same time as a duet.
 
-A duet runs each side on half of a node's cores, then once more with the halves swapped (job/runner.py): L. Bulej,
-V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*, ICPE 2020,
-doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours disturb both sides alike, and each side
-runs once on the slower half.
+A duet runs each side on half of a node's cores, then once more with the halves swapped (job/runner.py). Source:
+L. Bulej, V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*,
+ICPE 2020, doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours disturb both sides alike, and
+each side runs once on the slower half.
 
-Bare and container each have half of the cores, of the memory and of the work: duets measure overheads, and no absolute
-metrics of the node. They suit a program's own computing and memory traffic. They do not suit start-up, nor programs
-that need the whole node, nor sides that would disturb each other unequally (page cache, one disk). A side that starts
-later has the node's memory to itself for as long at its end, which affects metrics of a run's first or last moments.
+Bare and container each have half of the cores, of the memory and of the work. So duets measure overheads, and not
+absolute metrics of the node. They suit a program's own computing and memory traffic. They do not suit start-up,
+programs that need the whole node, or sides that disturb each other unequally (page cache, one disk). A side that starts
+later has the node's memory to itself for the same time at its end. This affects metrics of a run's first or last
+moments.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from containercheck.site import node_commands
 from containercheck.site.layout import LayoutError
 from containercheck.site.sites import Site, usable_processors
 
-#: Default of ``quiet``, the same as of the program in the job.
+#: Default of ``quiet``, the same as in the job's program.
 QUIET = 2.0
 
 
@@ -37,7 +38,7 @@ def duet_obstacle(
     gpus: bool = False,
     unpacked: bool = False,
 ) -> str:
-    """Return why the sides cannot run at the same time; empty where they can.
+    """Return why the sides cannot run at the same time; empty if they can.
 
     :param metrics: metrics that the check declares.
     :param nodes: number of nodes of the job.
@@ -77,12 +78,12 @@ def on_hypervisor() -> bool:
 def is_duet(wanted: bool | None, gains: bool, metrics: Sequence[Metric], obstacle: str) -> bool:
     """Return whether the sides of a check run at the same time.
 
-    By default they do on a virtual machine, where the check gains by that and no metric is left out.
+    By default they do on a virtual machine if the check gains by it and all its metrics can be measured so.
 
     :param wanted: the option ``duet``; None for the default.
     :param gains: whether the rounds of the check spread less then.
     :param obstacle: see :func:`duet_obstacle`.
-    :raises LayoutError: it is wanted, and cannot be.
+    :raises LayoutError: it is wanted, and not possible.
     """
     if wanted and obstacle:
         raise LayoutError(f"cannot be measured as a duet: {obstacle}")
@@ -117,12 +118,12 @@ def command(
 ) -> str:
     """Return the command that runs all sides in rounds.
 
-    :param amount: number of rounds, whatever the verdict; 0 to let the verdict decide.
+    :param amount: number of rounds, for any verdict; 0 to let the verdict decide.
     :param seconds: seconds for all rounds.
     :param limit: seconds that one run may take.
     :param local_ranks: ranks of MPI on a node, the only ones that the runner can inspect; 0 without MPI.
     :param collect: files that every run writes.
-    :param prepare: seconds that the script which makes the input may take; 0 where there is none.
+    :param prepare: seconds that the script which makes the input may take; 0 if there is none.
     :param keep_awake: whether the processors of a virtual machine are kept busy.
     :param quiet: seconds without disturbance that the first round waits for.
     """

@@ -1,7 +1,7 @@
-"""Describe what is compared: sides, as values. A variant is a pair of them, a job two or more.
+"""Describe the compared sides, as values. A variant is a pair of sides, a job has two or more.
 
-A side says what runs and where, and not why it was chosen. Two runtimes, or two images, are two sides like any
-others::
+A side names its program, image and launcher, and not the reason for its choice. Two runtimes, or two images, are two
+sides like any others::
 
     image = Container(runtime, "hpcc.sif")
     old = Side("old", "apptainer 1.3.6", program, launcher, replace(image, command="/opt/old/bin/apptainer"))
@@ -20,7 +20,7 @@ from containercheck.job.container_runtimes import Runtime
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs for a side, besides its script.
+    """Describe the needs of a side in a job, besides its script.
 
     :ivar before: commands before the rounds that change the job's environment.
     :ivar prepare: commands before the rounds that take time: they run with the machine's lock held.
@@ -52,14 +52,14 @@ def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Program:
-    """What a side runs.
+    """Describe the program or the programs of a side.
 
     :ivar executable: the command, if there is only one.
     :ivar options: its options.
     :ivar steps: the commands of an application that runs in several; they replace the executable.
-    :ivar neighbours: programs that run beside each other; they replace the executable too.
+    :ivar neighbours: programs that run at the same time; they replace the executable too.
     :ivar reset: commands that restore the initial state of the working directory before each run.
-    :ivar mpi: a program by whose libraries the MPI is identified; None for a program without MPI.
+    :ivar mpi: a program with the libraries that identify the MPI; None for a program without MPI.
     :ivar times_mpi: whether the time in MPI is measured by a library that is preloaded.
     :ivar preloads_mpi: whether the host's MPI library is preloaded into a program that is not linked with it.
     """
@@ -76,7 +76,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program's launcher: the words before the program, and their needs. Empty for a program without a launcher.
+    """Describe a program's launcher: the words before the program, and their needs. Empty for no launcher.
 
     :ivar ranks: number of MPI ranks that it starts; 0 if it starts none.
     """
@@ -88,7 +88,7 @@ class Launcher:
 
 @dataclass(frozen=True)
 class HostMpi:
-    """The host's MPI, brought into a container.
+    """Describe the host's MPI that a container uses.
 
     :ivar program: a bare program that loads it.
     :ivar library: path of the library, if the program does not load it.
@@ -104,18 +104,18 @@ class HostMpi:
 
 @dataclass(frozen=True)
 class Container:
-    """A container that a side runs in.
+    """Describe a container that a side runs in.
 
     :ivar image: path of the image, or its name in a registry.
     :ivar command: the runtime's command; None for its usual one.
     :ivar host_mpi: the host's MPI, for the integrated variant; None if the image brings its own.
-    :ivar copied_to: path on the node to which the image is copied for the job; None to run it where it is.
+    :ivar copied_to: path on the node to which the image is copied for the job; None to run the original.
     :ivar unpacked_to: directory to which the image is unpacked for the job, and runs from; None to run it as a file.
     :ivar gpus: whether the container sees the node's GPUs.
     :ivar options: further options of the runtime, quoted.
     :ivar needs: modules and variables of the runtime.
-    :ivar required_program: a program that the site says the image has: without it the check fails before the rounds.
-    :ivar software_trees: directories of the host, by their path in the container, whose MPI counts as the image's own.
+    :ivar required_program: a program that the image must have (site file); else the check fails before the rounds.
+    :ivar software_trees: directories of the host, by their path in the container; MPI in them counts as the image's.
     """
 
     runtime: Runtime
@@ -138,19 +138,19 @@ class Container:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A runtime or an image that is compared with others of its kind.
+    """Describe a runtime or an image that is compared with others of its kind.
 
     :ivar name: name of its side.
     :ivar command: the runtime's command; None for its usual one.
-    :ivar runtime: its runtime, where runtimes of several kinds are compared; None for the partition's.
+    :ivar runtime: its runtime, if runtimes of several kinds are compared; None for the partition's.
     :ivar image: a ready image; None for the recipe's.
     :ivar builds: whether its image is built by this runtime, for it alone.
     :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
         image.
     :ivar against_bare: whether it is compared with bare, as runtimes of several kinds are; otherwise it is judged as
         the successor of the first candidate.
-    :ivar mpi: family of the MPI in its image, a key of ``mpi.FAMILIES``, by whose launcher its ranks are started; None
-        for the partition's.
+    :ivar mpi: family of the MPI in its image, a key of ``mpi.FAMILIES``; the launcher of this family starts its ranks.
+        None for the partition's.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the things that are compared.
+    """Describe one of the compared things.
 
     :ivar name: a word for file names and the record: ``baseline``, ``subject``, or another.
     :ivar label: name for people: ``bare``, ``integrated``, a version, the name of an image.
@@ -178,8 +178,8 @@ class Side:
     :ivar compared_with: name of the side that it is compared with; None for one that is only a baseline.
     :ivar replaces: whether it is judged as the successor of that side, by the metrics' margins, and not as a container
         against the host.
-    :ivar shares_cores: whether its ranks use each other's cores on purpose: where they are bound then proves nothing.
-    :ivar may_fail: whether the others are run on without it, as of several runtimes that are each compared with bare.
+    :ivar shares_cores: whether its ranks use each other's cores on purpose: their binding then proves nothing.
+    :ivar may_fail: whether the other sides go on without it, such as several runtimes that are each compared with bare.
     """
 
     name: str

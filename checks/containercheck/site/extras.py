@@ -1,4 +1,4 @@
-"""The extras of a site file: keys that this library reads beyond ReFrame's own, their declarations and checks.
+"""Declare and check the extras of a site file: keys that this library reads beyond ReFrame's own.
 
 They are in ``extras["containercheck"]`` of a partition. Other keys of ``extras`` belong to other libraries, and are
 ignored.
@@ -29,12 +29,12 @@ _RECIPE = re.compile(r"^    recipe = ['\"](\w+)['\"]", re.MULTILINE)
 
 
 class SiteError(ReframeError):
-    """The site file is wrong; the message says where, and what to do."""
+    """Report an error in the site file; the message names the place and the remedy."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """The range of plausible numbers for a size.
+    """Define the range of plausible numbers for a size.
 
     :ivar lowest: smallest plausible number.
     :ivar highest: largest plausible number.
@@ -59,7 +59,7 @@ PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
 
 @dataclass(frozen=True)
 class Extra:
-    """The declaration of an extra.
+    """Declare an extra.
 
     :ivar kind: type of the value; one of ReFrame's for a list or dictionary of something.
     :ivar size: range of a number; None for any number.
@@ -75,7 +75,7 @@ class Extra:
     def require(self, value: Any, where: str) -> None:
         """Check a value.
 
-        :param where: place in the site file, for the message.
+        :param where: place in the site file (for the message).
         :raises SiteError: the value is of the wrong type, or not plausible.
         """
         if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
@@ -96,7 +96,7 @@ class Extra:
 
 
 def extra(kind: Any, default: Any = None, **facts: Any) -> Any:
-    """Return a field of a dataclass whose value the site file may set.
+    """Return a field of a dataclass that the site file may set.
 
     :param default: default value; ``list`` or ``dict`` for an empty one.
     :param facts: further values of :class:`Extra`.
@@ -132,25 +132,25 @@ def _read_patterns(patterns: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Software:
-    """The site's own software for one application, which takes precedence over the check's and over ``-S``.
+    """State the site's own software for one application, which takes precedence over the check's and over ``-S``.
 
     :ivar modules: modules that the job and the build step load for the bare program.
     :ivar environ: environment variables of the bare program, which containers do not get.
     :ivar executable: the bare program, a path or a name on the PATH; nothing is built or installed for it then.
     :ivar spack: environment of Spack that the bare program comes from: a name in spack-envs/, or a directory.
     :ivar easybuild: easyconfig that it comes from: a name in easyconfigs/ or of EasyBuild's own, or a path.
-    :ivar stack: what a built image has: ``same``, the tree of Spack or EasyBuild that bare runs, or ``debian``, its
-        recipe's own software. Default: the same tree where it can be packed.
+    :ivar stack: content of a built image: ``same``, the tree of Spack or EasyBuild that bare runs, or ``debian``, its
+        recipe's own software. Default: the same tree if it can be packed.
     :ivar image: a ready image: a path, or a name in a registry.
     :ivar image_executable: the program in the image.
-    :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI that is
-        loaded from them counts as the image's own.
+    :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI in them
+        counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
     :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
-    :ivar tolerance: accepted overhead in percent, for metrics that have no tolerance of their own. The extra
-        ``tolerances``, which is by metric, takes precedence.
+    :ivar tolerance: accepted overhead in percent, for metrics without a tolerance. The extra ``tolerances``, by metric,
+        takes precedence.
     :ivar input: the published input; the same as in the extra ``inputs``.
-    :ivar options: options of the program, for a check whose program only sites have.
+    :ivar options: options of the program, for a check of a program that only sites have.
     :ivar patterns: regular expressions, by metric or answer of such a check; group 1 of each is the value.
     """
 
@@ -217,7 +217,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str], where: str, hin
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that a name resembles most, whatever their cases are; empty where none does."""
+    """Return the known name that a name resembles most, in any case of letters; empty if none does."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     near = difflib.get_close_matches(name.casefold(), by_folded, 1)
     return by_folded[near[0]] if near else ""

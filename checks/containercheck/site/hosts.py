@@ -1,4 +1,4 @@
-"""The hosts of a partition: their facts, which a short job asks one of them for, and the release of Debian for them."""
+"""Ask a host of a partition for its facts by a short job, and choose the release of Debian for the hosts."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ PATIENCE = "30m"
 
 
 class UnknownError(Exception):
-    """A host did not answer; the message says why, in a few words."""
+    """Report a host that did not answer; the message has the reason, in a few words."""
 
 
 class UnseenError(UnknownError):
-    """A host could not answer, as it does not see the stage directory; the message says what to do."""
+    """Report a host that could not answer because it does not see the stage directory; the message has the remedy."""
 
 
 class GivenUpError(UnknownError):
-    """A host did not answer, as its job waited too long; the message says how long."""
+    """Report a host that did not answer because its job waited too long; the message has the time."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a host.
+    """Hold the answer of a host.
 
     :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
     :ivar error: reason why they are not known; None if they are.
@@ -62,10 +62,10 @@ class Answer:
 
 
 def release_for(version: Version) -> str:
-    """Return the release of images for hosts with this C library: the oldest whose library is not older.
+    """Return the release of images for hosts with this C library: the oldest with a library that is not older.
 
-    The host's MPI then finds the symbols that it needs in the image (the integrated variant), and the image runs on
-    most other hosts too. For hosts that are newer than all releases, it is the newest release.
+    The image then has the symbols that the host's MPI needs (the integrated variant), and runs on most other hosts
+    too. For hosts that are newer than all releases, it is the newest release.
     """
     return next((name for name, libc in RELEASES.items() if libc >= version), [*RELEASES][-1])
 
@@ -73,7 +73,7 @@ def release_for(version: Version) -> str:
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    If its jobs do not run on this machine, a job asks one of its nodes, once in a session, or twice where that fails.
+    If its jobs do not run on this machine, a job asks one of its nodes: once in a session, or twice if that fails.
 
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
@@ -106,9 +106,9 @@ def _facts_of(site: Site) -> Mapping[str, Any]:
 
 @functools.cache
 def ask(name: str) -> Answer:
-    """Return the answer of a node of a partition; another job asks where the first one gets no answer.
+    """Return the answer of a node of a partition; if the first job gets no answer, another job asks.
 
-    A job that waited in vain is not repeated.
+    A job that waited too long is not repeated.
     """
     answer = ask_all([name])[name]
     if answer.facts or isinstance(answer.error, GivenUpError):
@@ -120,7 +120,7 @@ def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bo
     """Return the answer of a node of each partition, by its full name; the jobs wait at the same time.
 
     :param job_options: further options of the jobs, as in a job script.
-    :param exclusive: whether a job has all processors of its node, where the partition's jobs have.
+    :param exclusive: whether a job has all processors of its node, if the partition's jobs do.
     """
     # The nodes see the stage directory too.
     stage = Path(runtime().stage_prefix)
@@ -134,7 +134,7 @@ def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bo
 
 
 class _Question:
-    """A job that asks a node of a partition for its facts; a context in which it waits or runs."""
+    """Submit a job that asks a node of a partition for its facts; a context in which it waits or runs."""
 
     def __init__(self, name: str, place: Path, job_options: Sequence[str], exclusive: bool) -> None:
         """Submit the job.

@@ -1,4 +1,4 @@
-"""Jobs: options that ReFrame leaves out, the job around the session, nodes out of service, and the end of the wait."""
+"""Handle jobs: options that ReFrame leaves out, the job around the session, unusable nodes, and the end of the wait."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def first_commands(job: Job) -> list[str]:
 
 
 def one_at_a_time() -> None:
-    """Have ReFrame run one case at a time on each partition that is this machine, and build one at a time.
+    """Make ReFrame run one case at a time on each partition that is this machine, and build one at a time.
 
     Rounds of two cases would wait for each other, each with its processes. ReFrame 4.10 has no way to set a partition's
     ``max_jobs`` but the site's file.
@@ -119,7 +119,7 @@ def one_at_a_time() -> None:
 
 @dataclass(frozen=True)
 class OuterScheduler:
-    """A scheduler whose jobs can be recognized from inside.
+    """Describe a scheduler that a process can recognize from inside a job.
 
     :ivar title: name for people.
     :ivar keys: variables that a job has; the first is its number.
@@ -163,8 +163,8 @@ def leave_outer_job(environment: MutableMapping[str, str] = os.environ) -> None:
     """Remove the variables of the job in which the session was started, such as ``salloc ci/run``.
 
     The scheduler's commands would hand them on to the jobs of the session. There ``srun`` would take ranks, memory and
-    nodes from them, and Open MPI its slots. They stay if a partition of the system is meant to use this allocation: a
-    local one whose launcher is srun, or which has several nodes.
+    nodes from them, and Open MPI its slots. They stay if a partition of the system is to use this allocation: a local
+    one with srun as its launcher, or with several nodes.
     """
     scheduler = _outer_scheduler(environment)
     if scheduler is None or any(map(_uses_outer_job, runtime().system.partitions)):
@@ -219,7 +219,7 @@ def out_of_service(job: Job, nodes: int) -> str:
 
 
 def _list_nodes(*options: str) -> list[list[str]]:
-    """Return partition, its state, name, state and reason of each node that sinfo lists; none where it fails."""
+    """Return partition, its state, name, state and reason of each node that sinfo lists; none if it fails."""
     command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
     try:
         output = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT).stdout
@@ -232,7 +232,7 @@ def _list_nodes(*options: str) -> list[list[str]]:
 
 
 def unseen(directory: Path) -> str:
-    """Return that nodes do not see a directory of a job, and what to do."""
+    """Return the message that nodes do not see a directory of a job, with the remedy."""
     return (
         f"the nodes do not see {directory}: set the stage directory to one that they share with this host, "
         "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
@@ -295,10 +295,10 @@ def _settle(job: Job, finished: Callable[[], bool]) -> str | None:
 
 
 def lost_node(job: Job) -> str:
-    """Return Slurm's statement that a job lost one of its nodes, which spoils its last runs; empty without one.
+    """Return Slurm's statement that a job lost a node, which spoils its last runs; empty without one.
 
-    A job whose runs fail quickly ends before Slurm declares the node down. Its state need not be ``NODE_FAIL`` then; it
-    stays ``COMPLETING`` until the node is down.
+    A job with runs that fail quickly ends before Slurm declares the node down. Its state need not be ``NODE_FAIL``
+    then; it stays ``COMPLETING`` until the node is down.
     """
     if not is_slurm(job):
         return ""

@@ -1,4 +1,4 @@
-"""The layout of a program's ranks on the nodes of a partition."""
+"""Lay out a program's ranks on the nodes of a partition."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from containercheck.site.sites import Site, usable_processors
 
 
 class LayoutError(Exception):
-    """The program does not fit the nodes; the message is the reason for the skip."""
+    """Report a program that does not fit the nodes; the message is the reason for the skip."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a program's ranks on the nodes of a job.
+    """Describe the layout of a program's ranks on the nodes of a job.
 
     :ivar nodes: number of nodes.
     :ivar ranks_per_node: ranks on each node.
@@ -78,7 +78,7 @@ class Layout:
         if self.ranks_per_node * self.threads > usable:
             raise ReframeError(
                 f"{os.uname().nodename} has {usable} core(s) for this session, the configuration says {site.cores}: "
-                f"correct 'processor' of {site.partition} in the site file, or remove what ReFrame once detected "
+                f"correct 'processor' of {site.partition} in the site file, or remove ReFrame's detected topology "
                 "(~/.reframe/topology)"
             )
 
@@ -114,7 +114,7 @@ class Layout:
     def once_per_node(self) -> str:
         """Return the words of Slurm's launcher that start a command once on each node, with the cores of its ranks.
 
-        Empty for one node, where the job's script is.
+        Empty for one node, because the job's script runs there.
         """
         if self.nodes == 1:
             return ""

@@ -1,4 +1,4 @@
-"""Shell commands for the build step and the job, among them those that run the programs of ``containercheck.job``."""
+"""Return shell commands for the build step and the job, some of which run the programs of ``containercheck.job``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BESIDE = r"""beside() {
 
 
 class CacheCommand(str):
-    """A command of the build step that provides an entry of a cache, and does nothing else.
+    """Hold a command of the build step that provides an entry of a cache, and does nothing else.
 
     :ivar words: arguments of Python in it, with which the same program runs elsewhere.
     """
@@ -93,7 +93,7 @@ def exports(environment: Mapping[str, str], side: str = contract.BASELINE) -> li
 
 
 def private_exports(environment: Mapping[str, str]) -> str:
-    """Return the content of the file that sets the variables with secret values; empty where there are none."""
+    """Return the content of the file that sets the variables with secret values; empty if there are none."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.split(environment)[1].items())
 
 
@@ -113,7 +113,7 @@ def unless_found(program: str, report: str, status: int, environment: Mapping[st
 
 
 def require_python(site: Site) -> tuple[str, ...]:
-    """Return the commands that end a job with an error where its node has no Python; none if the job uses this one."""
+    """Return the commands that end a job with an error if its node has no Python; none if the job uses this one."""
     if site.is_here and not site.python:
         return ()
     python = python_of(site)

@@ -1,4 +1,4 @@
-"""The sinks of a site: the places to which nights and sessions send their results, as the site file declares them."""
+"""Read the sinks of a site: the places to which nights and sessions send their results, from the site file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "slack": (),
     "mattermost": (),
 }
-#: Kinds whose address is a secret: whoever knows it can write to the channel.
+#: Kinds with a secret address: anyone with the address can write to the channel.
 CHATS = ("slack", "mattermost")
-#: Commands whose results can be sent; those of a night are, unless the site names others.
+#: Commands that can send results; by default only ``nightly`` does.
 COMMANDS = ("nightly", "run", "acceptance")
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A place to which results are sent.
+    """Describe a place to which results are sent.
 
     :ivar name: its name in the site file.
     :ivar kind: ``openmetrics``, ``jsonlines``, ``junit``, ``httpjson``, ``slack`` or ``mattermost``.
@@ -40,7 +40,7 @@ class Sink:
     :ivar url: address of ``httpjson``, which gets one line of JSON for each metric.
     :ivar secret_file: file with the address of a chat's webhook, or with a bearer token for ``httpjson``.
     :ivar secret_variable: environment variable with that, in place of the file.
-    :ivar commands: commands whose results are sent: ``nightly``, ``run``, ``acceptance``. Default: ``nightly``.
+    :ivar commands: commands that send results: ``nightly``, ``run``, ``acceptance``. Default: ``nightly``.
     :ivar link: address at which people find the report, for messages. Default: its path.
     """
 
@@ -59,7 +59,7 @@ class Sink:
         return _path(self.path or "")
 
     def secret(self) -> str:
-        """Return the secret; empty where the site names none.
+        """Return the secret; empty if the site names none.
 
         :raises OSError: the file cannot be read, or there is no such variable.
         """

@@ -1,7 +1,7 @@
-"""A partition as one validated value: ReFrame's own keys of the site file, and the extras that this library reads.
+"""Read a partition as one validated value: ReFrame's own keys of the site file, and the extras of this library.
 
-The nodes that run the checks may differ from the machine that loads them. Only for a local partition, whose jobs run on
-this machine, its own processors and memory are taken.
+The nodes that run the checks may differ from the machine that loads them. The processors and memory of this machine are
+used only for a local partition, because its jobs run here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteE
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Advice for a check of the site's own that is not on this session's search path.
 _OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
-#: Releases of Debian from which images may be built, with the version of their C library, the oldest first, as in the
-#: archives (packages.debian.org) in November 2026.
+#: Releases of Debian for images, with the version of their C library, the oldest first. Source: the archives
+#: (packages.debian.org) in November 2026.
 RELEASES = {"bookworm": (2, 36), "trixie": (2, 41)}
 #: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
 BINDINGS = ("cores", "none", "launcher")
@@ -42,7 +42,7 @@ def path_of(text: str) -> Path:
 
 @dataclass(frozen=True)
 class Site:
-    """A partition of the site file. The fields made by ``extra`` are its extras, which config/template.py describes.
+    """Describe a partition of the site file. The fields made by ``extra`` are its extras (config/template.py).
 
     :ivar partition: full name.
     :ivar is_here: whether its jobs run on this machine.
@@ -174,7 +174,7 @@ class Site:
     def cache(self, setting: str) -> Path:
         """Return the directory of a cache, below the site's ``caches`` or the user's own.
 
-        :param setting: kind of the cache, such as ``image_cache``, whose directory is called ``images``.
+        :param setting: kind of the cache: for ``image_cache`` the directory is ``images``.
         """
         user_cache = private_directory(setting)
         return path_of(self.caches) / user_cache.name if self.caches else user_cache
@@ -217,7 +217,7 @@ def _architecture(arch: str) -> str:
 
 
 def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """Check the extras whose keys are checks, and return the software as :class:`Software`, by check.
+    """Check the extras that have checks as keys, and return the software as :class:`Software`, by check.
 
     :raises SiteError: a check is unknown, or an entry is wrong.
     """
@@ -310,5 +310,5 @@ def instruction_sets() -> list[str]:
 
 
 def partitions_with_instructions(wanted: str) -> list[str]:
-    """Return the partitions whose architecture has an instruction set, in GROMACS's name."""
+    """Return the partitions with an instruction set on their architecture, in GROMACS's name."""
     return [site.partition for site in current() if architectures.has_kernels(site.architecture, wanted)]

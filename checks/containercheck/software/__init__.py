@@ -1,6 +1,6 @@
-"""Provide a check's software: providers, each a function that gets what is wanted, and returns a :class:`Provision`.
+"""Provide a check's software by providers. Each is a function that takes the needs and returns a :class:`Provision`.
 
-A provider that provides nothing of it returns an empty one.
+A provider returns an empty one if it provides none of them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PROVIDERS = (
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
-    """Return all that is wanted.
+    """Return the software that a check needs.
 
     :raises Unavailable: something is not available on this partition.
-    :raises Misconfigured: something was named, and is not there.
+    :raises Misconfigured: something was named, and does not exist.
     """
     host.require_modules(wanted)
     provision = Provision()

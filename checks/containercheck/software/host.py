@@ -1,4 +1,4 @@
-"""Software that the host has: programs on the PATH, modules of the site, and programs that cannot be downloaded.
+"""Provide software that the host has: programs on the PATH, modules of the site, and programs without a download.
 
 Of the latter the site gives input, options and the patterns of their output.
 """
@@ -59,12 +59,12 @@ def provide_program(wanted: Wanted, site: Site) -> Provision:
 
 
 def _is_named(wanted: Wanted) -> bool:
-    """Tell whether the program was named: by the site, or with a path, which no check of ours has."""
+    """Return whether the program was named: by the site, or by a path, because no check of the project has one."""
     return wanted.of_site or os.sep in wanted.executable
 
 
 def _absent(wanted: Wanted) -> str:
-    """Return the message about a missing program, with %s for the host, and what to do about it."""
+    """Return the message about a missing program, with %s for the host, and with the remedy."""
     # The message is formatted with %.
     program = wanted.executable.replace("%", "%%")
     missing = (
@@ -125,8 +125,8 @@ def ask_program(program: str, pattern: str) -> str:
 def provide_modules(wanted: Wanted, site: Site) -> Provision:
     """Return the commands that load the modules that the site names; a missing one is an error.
 
-    ReFrame would fail too. If jobs run elsewhere, nodes may have other modules than the machine that builds: a missing
-    one is no error then, and the job looks for the program.
+    ReFrame would fail too. If jobs run elsewhere, nodes may have other modules than the machine that builds. Then a
+    missing module is not an error, and the job looks for the program.
     """
     build = []
     for name in wanted.own_modules:
@@ -139,7 +139,7 @@ def provide_modules(wanted: Wanted, site: Site) -> Provision:
 
 
 def require_modules(wanted: Wanted) -> None:
-    """Refuse modules whose conflicts ReFrame cannot find out on its own machine.
+    """Refuse modules if ReFrame cannot find out their conflicts on its own machine.
 
     It asks for them before it writes a job (``general/resolve_module_conflicts``).
 
@@ -163,11 +163,11 @@ def _is_known(system: ModulesSystem, name: str) -> bool:
 
 
 def require_licensed(check: str, site: Site, published: str, needs_image: bool) -> None:
-    """Check that the site has a program, its input, and an image where one is needed.
+    """Check that the site has a program, its input, and an image if the check needs one.
 
     :param published: the requested input.
     :param needs_image: whether the check runs in a container, and only the program's entry could name an image.
-    :raises Unavailable: the site has no such program, or no image; the message says where to name it.
+    :raises Unavailable: the site has no such program, or no image; the message names the key of the site file.
     :raises Misconfigured: its program is named, and no input.
     """
     software, where = site.software_of(check), _place(check, site)
@@ -211,7 +211,7 @@ def filled_in(
 
     metrics, answers, counts = (with_patterns(facts) for facts in (metrics, answers, counts))
     if lacking := [fact.name for fact in (*metrics, *counts) if fact.pattern == SITES]:
-        raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
+        raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows the output of {check}: {where}")
     rank_count = counts[0] if counts else None
     return list(metrics), [answer for answer in answers if answer.pattern != SITES], rank_count
 

@@ -1,4 +1,4 @@
-"""Provider: images, the site's own or built from a recipe into the cache."""
+"""Provide images: the site's own, or built from a recipe into the cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def provide_image(wanted: Wanted, site: Site) -> Provision:
         commands = ", ".join(runtime.command for runtime in RUNTIMES)
         raise Unavailable(
             f"no container runtime: none of {commands} is on the PATH, and the site file has no "
-            f"container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
+            f"container_platforms: install {RUNTIMES[0].name}, or name there the runtime of the nodes"
         )
     _refuse_place(wanted)
     candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
@@ -55,14 +55,14 @@ def provide_image(wanted: Wanted, site: Site) -> Provision:
 
 
 def _refuse_place(wanted: Wanted) -> None:
-    """Check that all runtimes can have their images where the check wants them.
+    """Check that all runtimes can have their images in the place that the check wants.
 
     :raises Unavailable: one cannot.
     """
     used = [wanted.runtime, *(candidate.runtime for candidate in wanted.candidates)]
     for runtime in filter(None, used):
         if (wanted.unpacked or wanted.copied) and runtime.form != SIF:
-            raise Unavailable(f"no image: {runtime.title} keeps images in its own way, not where the check wants it")
+            raise Unavailable(f"no image: {runtime.title} keeps images in its own way, and cannot use the check's copy")
         if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node and not wanted.each_node:
             raise Unavailable(
                 f"no image: {runtime.command} keeps images on each node, and only a job of Slurm's brings them to all"
@@ -71,7 +71,7 @@ def _refuse_place(wanted: Wanted) -> None:
 
 @dataclass(frozen=True)
 class _Image:
-    """One image of a check: the check's own, or that of a candidate.
+    """Provide one image of a check: the check's own, or that of a candidate.
 
     :ivar runtime: runtime that the image is for.
     :ivar link: name of the link to the image file.
@@ -99,7 +99,7 @@ class _Image:
         )
 
     def _of_recipe(self) -> Provision:
-        """Return the image of the recipe, built by the runtime or converted from what another one builds."""
+        """Return the image of the recipe: built by the runtime, or converted from the build of another one."""
         candidate, runtime, site = self.candidate, self.runtime, self.site
         has_file, tree = (RECIPES / f"{self.recipe}.def").is_file(), self._tree()
         if tree is None and not has_file:
@@ -107,7 +107,7 @@ class _Image:
                 f"no image: there is no definition file images/{self.recipe}.def, which {self.wanted.check} names as "
                 "its recipe"
             )
-        # A candidate that is named by its path has its image built by another runtime, where it does not build.
+        # If a candidate's runtime is named by its path and does not build images, another runtime builds its image.
         is_needed = runtime.builds or not candidate.command
         # Otherwise the build step looks for the runtime, elsewhere or after the runtime's modules were loaded.
         if site.is_here and is_needed and not self.wanted.runtime_modules and shutil.which(runtime.command) is None:
@@ -147,8 +147,8 @@ class _Image:
     def _tree(self) -> dict[str, object] | None:
         """Return the tree for the image; None for the recipe's own software.
 
-        Images of other arguments are compared with each other, and have the recipe's. So does one of a release that
-        was asked for: what was compiled on the host may need a newer C library.
+        Images of other arguments are compared with each other, and have the recipe's software. So does an image of a
+        requested release: software that was compiled on the host may need a newer C library.
         """
         wanted, candidate = self.wanted, self.candidate
         if wanted.stack == "debian" or candidate.arguments is not None or candidate.mpi is not None:
@@ -165,7 +165,7 @@ class _Image:
         return next((builder for builder in container_runtimes.on_path() if builder.builds), None)
 
     def _converted(self, source: Provision, builder: Runtime) -> Provision:
-        """Return an image file as what the runtime runs: a directory, or an image in its storage.
+        """Return an image file in the runtime's form: a directory, or an image in its storage.
 
         :param builder: runtime that runs the file.
         """
@@ -196,14 +196,14 @@ class _Image:
         return replace(source, activate=(*source.activate, f"{node_commands.in_job(site, *words)} || exit 1"))
 
     def _on_each_node(self) -> list[str]:
-        """Return the program that runs another one on each node of a job, where each has images of its own."""
+        """Return the program that runs another one on each node of a job, if each node has its own images."""
         storage = self.runtime.storage
         return ["each-node"] if self.wanted.nodes > 1 and storage and storage.per_node else []
 
     def _ready(self, ready: str, named_as: str) -> Provision:
         """Return a ready image, a path or a name in a registry.
 
-        :param named_as: clause for messages: who names it.
+        :param named_as: clause for messages: the place that names it.
         """
         runtime, site = self.runtime, self.site
         path = path_of(ready)

@@ -1,4 +1,4 @@
-"""Providers: programs and libraries that a package manager installs into the cache: Spack and EasyBuild.
+"""Provide programs and libraries that a package manager, Spack or EasyBuild, installs into the cache.
 
 ReFrame's own build systems for them do not serve: that of EasyBuild finds no module that was installed before, and
 loads none; that of Spack installs below the stage directory, or leaves the tree and the target to Spack's
@@ -42,7 +42,7 @@ def _command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
     :raises Misconfigured: the same, if the tool or software that it builds was named.
     """
     command = str(path_of(named)) if os.sep in named else named
-    # Our own checks use Spack, by the command of that name, unless the site says otherwise.
+    # The project's checks use Spack, by the command of that name, unless the site names another.
     problem = Misconfigured if wanted.of_site or named != "spack" else Unavailable
     # Otherwise the build step looks for it, elsewhere or after modules were loaded.
     is_known = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
@@ -58,7 +58,7 @@ def provide_spack(wanted: Wanted, site: Site) -> Provision:
     """Return the program of an environment, which the build step concretises and installs into the cache.
 
     :raises Unavailable: there is no Spack, or the partition's processor is not known.
-    :raises Misconfigured: there is no such environment, or no Spack where the site names one.
+    :raises Misconfigured: there is no such environment, or no Spack at the site's path.
     """
     directory = _environment_of(wanted)
     if directory is None:
@@ -91,10 +91,10 @@ def _spack_parts(site: Site, command: str, directory: Path, program: str = "") -
 
 
 def provide_library(wanted: Wanted, site: Site) -> Provision:
-    """Return the commands after which ``<NAME>_HOME`` names the directory of a library in the job.
+    """Return the commands that set ``<NAME>_HOME`` to the directory of a library in the job.
 
-    The site's ``environ`` or modules set it, or the environment of a session whose jobs run here; otherwise the build
-    step installs an environment of Spack.
+    The site's ``environ`` or modules set it, or the environment of the session if its jobs run here. Otherwise the
+    build step installs an environment of Spack.
 
     :raises Unavailable: none of them does, and there is no Spack.
     """
@@ -131,7 +131,7 @@ def tree_of(wanted: Wanted, site: Site) -> dict[str, object] | None:
     """Return the parts of the tree that bare runs, for an image; None if it comes from neither Spack nor EasyBuild.
 
     :raises Unavailable: there is no Spack, or the partition's processor is not known.
-    :raises Misconfigured: what the site names is not there: an environment, an easyconfig, Spack or EasyBuild.
+    :raises Misconfigured: the site names an environment, an easyconfig, Spack or EasyBuild that does not exist.
     """
     if wanted.easybuild is not None:
         return {"kind": "easybuild", **_easybuild_parts(wanted, wanted.easybuild, site)}

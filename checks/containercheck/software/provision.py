@@ -1,4 +1,4 @@
-"""Types of what a check wants of software, and of what a provider returns; and helpers of providers."""
+"""Define the needs of a check, the results of providers, and helpers of providers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _COMPILERS = {"mpich": "mpicc.mpich", "openmpi": "mpicc.openmpi"}
 
 
 class Unavailable(Exception):
-    """Software or an image is not available on this partition, and was not named: the reason for a skip."""
+    """Report software or an image that was not named and is not available on this partition: the reason for a skip."""
 
 
 class Misconfigured(ReframeError):
-    """Something that was named (in a site file, with ``-S``, in a check's file) is not there: the check fails."""
+    """Report something that was named (site file, ``-S``, a check's file) and does not exist: the check fails."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a check needs on a partition; see the variables of the same names in application/interface.py.
+    """State the needs of a check on a partition; see the variables of the same names in application/interface.py.
 
     :ivar check: name of the check.
     :ivar modules: modules that the job loads.
@@ -43,9 +43,9 @@ class Wanted:
     :ivar image: a ready image that replaces the recipe's: a path, or a name in a registry.
     :ivar candidates: runtimes or images that are compared, if any.
     :ivar runtime: None for a check without a container, or if no runtime is there.
-    :ivar default_spack: the check's own environment of Spack, for the image where the site has another program.
+    :ivar default_spack: the check's own environment of Spack, for the image if the site has another program.
     :ivar stack: ``same`` for an image with the tree that bare runs, ``debian`` for the recipe's own software; None for
-        the first where it can be packed.
+        ``same`` if the tree can be packed.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar nodes: nodes of the job.
     :ivar each_node: whether the job can run a command on each of its nodes (job/processes.py).
@@ -92,7 +92,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Provision:
-    """What a provider makes available.
+    """Describe the program, images and commands that a provider makes available.
 
     :ivar program: the bare program's command.
     :ivar image: the image: a path in the job, or a name in a registry.

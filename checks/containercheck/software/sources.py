@@ -1,4 +1,4 @@
-"""Providers: programs that are compiled from this project's sources, and pinned files from PyPI, Maven and the web."""
+"""Provide programs compiled from this project's sources, and pinned files from PyPI, Maven and the web."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from containercheck.software.provision import (
     compiler_of,
 )
 
-#: What to do where there is no compiler of MPI; with the family.
+#: Remedy if there is no compiler of MPI; with the family.
 _NO_COMPILER = (
     "install an MPI with its compilers (Debian and Ubuntu: lib{}-dev), or load its module: modules of the site's "
     "environment"
@@ -68,7 +68,7 @@ def _require(compiler: str, reason: str) -> str:
 
 
 def _linked_statically(command: str, program: str) -> str:
-    """Return the command that links MPI into a program, and ends with the reason where that cannot be done.
+    """Return the command that links MPI into a program, and exits with the reason if that is not possible.
 
     :param command: command that links it.
     """
@@ -99,8 +99,8 @@ def _from_cache(wanted: Wanted, path: Path, site: Site) -> Provision:
 def provide_mpi_times(wanted: Wanted, site: Site) -> Provision:
     """Return the library, for a check that asks for the time in MPI.
 
-    The image's C library must not be older than that of the machine that compiles; else the run says that the library
-    cannot be preloaded.
+    The image's C library must not be older than that of the machine that compiles; else the run reports that the
+    library cannot be preloaded.
     """
     if not wanted.mpi_times:
         return Provision()

@@ -189,7 +189,8 @@ def test_a_forged_thing_with_its_record_is_not_taken(alice, bob, source, shared)
     record.write_text(json.dumps(known))
     taken, said = compile_as(ALICE, alice, source, shared)
     assert taken.parent == own_cache(alice)
-    assert f"tiny: {made} belongs to user {BOB}, and is not what is needed: it goes to {own_cache(alice)}" in said
+    reason = f"{made} belongs to user {BOB}, and is not the entry that is needed"
+    assert f"tiny: {reason}: it goes to {own_cache(alice)}" in said
     assert (alice / "link").read_bytes() != forged
     assert compile_as(ALICE, alice, source, shared) == (taken, "")
 

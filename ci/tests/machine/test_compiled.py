@@ -115,7 +115,7 @@ def test_a_failure_is_told_with_its_line_and_leaves_nothing(place, code, why):
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({}, "tiny is built from source, and {compiler} finds no tiny.h: install libtiny-dev where the release has it"),
+        ({}, "tiny is built from source, and {compiler} finds no tiny.h: install libtiny-dev if the release has it"),
         ({"compiler": "no-such"}, "tiny is built from source, and no no-such is on the PATH: install it, or load its "),
         ({"architecture": "pdp11"}, "tiny is for pdp11, and it would be built here on "),
     ],

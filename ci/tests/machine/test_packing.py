@@ -275,8 +275,8 @@ def test_a_library_of_the_sites_own_is_one_error(place):
     with pytest.raises(cache.CacheError) as error:
         image_of(place).ensure()
     assert str(error.value) == (
-        "no image can have what is outside of Spack and of the operating system: word (/apps/word)\n"
-        "leave it to Spack, or name a ready image in the site's extras, images"
+        "no image can have libraries outside of Spack and of the operating system: word (/apps/word)\n"
+        "let Spack install them, or name a ready image in the site's extras, images"
     )
     # Before anything is installed, which may take hours.
     assert not (place / "installed").exists()
@@ -287,7 +287,7 @@ def test_what_cannot_be_packed_is_replaced_by_the_recipes_own_software_and_that_
     content["concrete_specs"]["aaaaaaaaaa"]["external"] = {"path": "/apps/word", "module": None}
     (place / "lock").write_text(json.dumps(content))
     assert image_of(place, instead=True).recipe.name == "tiny"
-    said = "tiny: the image has another build than bare runs: no image can have what is outside of Spack"
+    said = "tiny: the image has another build than bare runs: no image can have libraries outside of Spack"
     assert said in capsys.readouterr().out
 
 
@@ -375,8 +375,8 @@ def test_an_environment_for_another_processor_than_asked_for_is_an_error(place):
     with pytest.raises(cache.CacheError) as caught:
         packed(place)
     assert str(caught.value) == (
-        f"installing environment failed: greet would be for pdp11, not {HERE}: write 'prefer' where the site's Spack "
-        f"file has 'require' for it\nthe whole log: {log_of(place / 'c', 'environment')}"
+        f"installing environment failed: greet would be for pdp11, not {HERE}: write 'prefer' in place of "
+        f"'require' for it in the site's Spack file\nthe whole log: {log_of(place / 'c', 'environment')}"
     )
 
 

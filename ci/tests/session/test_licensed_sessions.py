@@ -52,7 +52,7 @@ def test_what_the_program_says_of_a_wrong_input_is_the_reason(session, site_file
     ("change", "reason"),
     [
         ({"input": None}, "no input: that of Alya cannot be downloaded: name it in "),
-        ({"patterns": {}}, "no pattern of ranks: only a site knows what Alya prints: "),
+        ({"patterns": {}}, "no pattern of ranks: only a site knows the output of Alya: "),
         ({"options": []}, "no input: the options of the site's software, Alya, have to end with the case's name"),
         ({"executable": "/no/Alya.x"}, "no software: this machine has no /no/Alya.x"),
     ],

@@ -465,7 +465,7 @@ def test_a_proof_has_its_numbers_and_what_to_do(cause, proof):
 
 
 def test_what_is_not_proven_has_something_to_try():
-    assert explanation.summary([CAUSE]) == "what differs, and may be the cause: X=1 is set; to try: unset it"
+    assert explanation.summary([CAUSE]) == "possible cause: X=1 is set; to try: unset it"
     assert explanation.summary([]) == ""
 
 
@@ -493,7 +493,7 @@ def test_a_part_is_told_as_a_part_with_why_it_is_open_whether_it_is_all(rest, ov
     assert not explanation.is_proven(cause) and "proven" not in "\n".join(lines)
 
 
-DIFFERS = ["what differs, and may be the cause: X=1 is set"]
+DIFFERS = ["possible cause: X=1 is set"]
 REFUTED = ["not explained; tried, and not the cause: X=1 is set"]
 STILL_SLOW = {"other": tried("fail", "inconclusive")["result"]["metrics"]["rate"]}
 
@@ -524,7 +524,7 @@ def test_nothing_is_proven_unless_it_helps_and_is_all(cause, expected):
 
 def test_what_differs_besides_is_named_where_nothing_is_explained():
     assert explanation.lines([tried("pass", "fail"), OTHER]) == [
-        "not explained; what differs besides: Y=1 is set",
+        "not explained; other differences: Y=1 is set",
         "tried, and not the cause: X=1 is set",
     ]
     assert explanation.lines([]) == []
@@ -581,7 +581,7 @@ def test_what_a_successor_differs_in_is_said_with_both_names():
         "/dev/shm holds 8 MiB in new, 11 GiB in old",
         "new's processes run at nice 19, those of old at 0",
     ]
-    assert explanation.lines(explanation.stored(named))[0].startswith("new: what differs, and may be the cause: /dev/")
+    assert explanation.lines(explanation.stored(named))[0].startswith("new: possible cause: /dev/")
 
 
 def test_each_of_several_containers_has_causes_of_its_own_and_an_only_one_needs_no_name():
@@ -592,9 +592,8 @@ def test_each_of_several_containers_has_causes_of_its_own_and_an_only_one_needs_
         for cause in pair.named(found(container, BETWEEN))
     ]
     assert explanation.lines(explanation.stored(named)) == [
-        "podman: what differs, and may be the cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how "
-        "the fabric is used",
-        "charliecloud: what differs, and may be the cause: /dev/shm holds 8 MiB in charliecloud, 11 GiB on the host",
+        "podman: possible cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how the fabric is used",
+        "charliecloud: possible cause: /dev/shm holds 8 MiB in charliecloud, 11 GiB on the host",
     ]
     (pair,) = pairs(("subject", {}))
     causes = found(containers[0], TIME)

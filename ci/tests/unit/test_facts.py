@@ -76,7 +76,7 @@ def test_what_is_declared_with_a_slip_in_it_is_refused_at_once(facts):
 
 
 def test_a_metric_by_difference_that_has_no_tolerance_says_in_which_unit_it_needs_one():
-    with pytest.raises(ValueError, match=r"metric start: .* needs a tolerance of its own, in s"):
+    with pytest.raises(ValueError, match=r"metric start: .* needs its own tolerance, in s"):
         Metric("start", r"(\S+)", "s", compare="difference")
     assert Metric("start", r"(\S+)", "s", compare="difference", tolerance=0.0).overhead_unit == "s"
 

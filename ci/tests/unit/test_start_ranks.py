@@ -223,7 +223,7 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(explained, mo
     assert explained(apart(variable)).splitlines() == [
         f"the cause: {variable}={value} is set for the job",
         f"proven: with {variable} unset for the job {proof}",
-        "do: unset it where jobs are started: a module, a profile or the site's file sets it "
+        "do: unset it in the environment of jobs: a module, a profile or the site's file sets it "
         "(found by halving all differences)",
     ]
     assert not explained(apart(variable), remedies=0)

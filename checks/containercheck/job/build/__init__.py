@@ -1,1 +1,1 @@
-"""Programs of the build step, which provide software, images and inputs in caches."""
+"""Run the programs of the build step, which provide software, images and inputs in caches."""

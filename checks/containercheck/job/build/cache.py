@@ -1,14 +1,14 @@
-"""A cache of entries that are built once: images, Python environments, jars, programs, inputs.
+"""Keep entries that are built once: images, Python environments, jars, programs, inputs.
 
-An entry counts only together with its record, ``<name>-<key>.json`` beside it. It is built once, however many processes
-ask for it at the same time, and the remains of a killed build are never taken for a finished entry.
+An entry counts only together with its record, ``<name>-<key>.json`` next to it. It is built once, even if many
+processes ask for it at the same time. The remains of a killed build never count as a finished entry.
 
-Each kind of entry has a program, whose argument is JSON: the parts of the entry, which its class takes, and a link::
+Each kind of entry has a program. Its argument is JSON: the parameters of the entry's class, and a link. Example::
 
     python3 checks/containercheck/job venv '{"name": "db12", "requirements": "checks/src/db12/requirements.txt",
         "directory": "/shared/venvs", "architecture": "x86_64", "link": "venv"}'
 
-It makes the link to the entry, writes the facts of the entry beside the link, and prints the path of the entry.
+It makes the link to the entry, writes the facts of the entry next to the link, and prints the path of the entry.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -35,7 +35,7 @@ from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
 AnyPath = Union[str, Path]
-#: File in a directory that is a cache and nothing else, which may be removed.
+#: File that marks a directory as a cache only, which may be removed.
 MARK = ".containercheck-cache"
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
@@ -45,7 +45,7 @@ MAX_BYTES = 16 << 20
 FULL = 16 << 20
 #: Message of programs that meet a full disk.
 DISK_FULL = "No space left on device"
-#: Messages of apt, debootstrap, pip, Maven, git and curl that reach no server.
+#: Messages of apt, debootstrap, pip, Maven, git and curl if they reach no server.
 NO_NETWORK = re.compile(
     r"Temporary failure (?:in name resolution|resolving)|Could not resolve|Name or service not known"
     r"|Could not connect to|Network is unreachable|No route to host|Connection refused|Connection timed out"
@@ -55,24 +55,24 @@ NO_NETWORK = re.compile(
 
 
 class CacheError(Exception):
-    """An entry of a cache cannot be provided; the message says why and what to do, in one or two lines."""
+    """Report an entry that a cache cannot provide; the message has the reason and the remedy, in one or two lines."""
 
 
 class UnsupportedError(CacheError):
-    """The entry does not exist for machines like the partition's."""
+    """Report an entry that does not exist for machines like the partition's."""
 
 
 def private_directory(setting: str) -> Path:
     """Return the user's own directory of a cache.
 
-    :param setting: kind of the cache, such as ``image_cache``, whose directory is called ``images``.
+    :param setting: kind of the cache: for ``image_cache`` the directory is ``images``.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "containercheck" / setting.replace("_cache", "s")
 
 
 def make_directory(cache: Path) -> None:
-    """Make the directory of a cache, and mark it; one that has files already may be somebody's own, and gets no mark.
+    """Make the directory of a cache, and mark it. A directory with files may have another purpose, and gets no mark.
 
     :raises OSError: it cannot be made.
     """
@@ -89,7 +89,7 @@ def key_of(*facts: Any) -> str:
 
 
 class Entry:
-    """An entry of a cache, a file or a directory. Subclasses define how it is built.
+    """Build an entry of a cache, a file or a directory, once. Subclasses define how.
 
     :param name: name in messages, logs and locks.
     :param directory: directory of the cache.
@@ -99,7 +99,7 @@ class Entry:
 
     #: Name of the cache in messages, and the extra of a site that sets its directory.
     kind, setting = "cache", "cache"
-    #: What a check lacks without the entry, and the alternative to a build on another machine; for messages.
+    #: The thing that a check lacks without the entry, and the alternative to a build on another machine; for messages.
     lacking, instead = "software", ""
     #: Verb for the build, and adjective for an entry that is not as it was built; in messages.
     doing, done, broken = "building", "built", "corrupt"
@@ -111,7 +111,7 @@ class Entry:
         self.name, self.path, self.architecture = name, Path(directory).resolve() / file, architecture
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the content is as it was built; an OSError means that it is not."""
+        """Return whether the content is as it was built; an OSError means that it is not."""
         if self.path.is_dir():
             file_trees.require_all(self.path)
         return bool(file_trees.known_digest_of(self.path) == record["sha256"])
@@ -127,7 +127,7 @@ class Entry:
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Build the entry in ``work`` or at its final path, and return that path and the record.
 
-        The record has the size (``bytes``) and what :meth:`intact` needs.
+        The record has the size (``bytes``) and the values for :meth:`intact`.
 
         :raises CacheError: the build fails.
         """
@@ -164,9 +164,9 @@ class Entry:
 
     @property
     def target(self) -> Path:
-        """Return the path that the check gets.
+        """Return the path for the check.
 
-        :raises CacheError: the entry does not have what the check needs.
+        :raises CacheError: the entry lacks something that the check needs.
         """
         return self.path
 
@@ -178,9 +178,9 @@ class Entry:
         return {}
 
     def hand_over(self, link: Path) -> None:
-        """Make a symbolic link to the entry, and write its facts beside the link (``<link>.json``).
+        """Make a symbolic link to the entry, and write its facts next to the link (``<link>.json``).
 
-        :raises CacheError: the entry does not have what the check needs.
+        :raises CacheError: the entry lacks something that the check needs.
         :raises OSError: the link or the file cannot be written.
         """
         target, facts = self.target, self.facts()
@@ -189,23 +189,22 @@ class Entry:
         _replace(link, lambda new: new.symlink_to(target))
 
     def is_intact(self) -> bool:
-        """Tell whether the entry is in the cache, as it was built, and belongs to a trusted user."""
+        """Return whether the entry is in the cache, as it was built, and belongs to a trusted user."""
         try:
             file_trees.require(self.path.parent, shared=True)
             file_trees.require(self.record)
             if os.path.lexists(str(self.path)):
                 file_trees.require(self.path)
             return self.intact(self.read_record())
-        # A record with other values than a build writes.
+        # The record has values that no build writes.
         except (CacheError, OSError, LookupError, TypeError, ValueError):
             return False
 
     def ensure(self) -> Path:
         """Return the path of the entry, after a build if no cache has it.
 
-        Where this user may not build in the given cache, the user's own is used: a site may fill one cache for all
-        users, under an account of its own (extra ``cache_owners``), and in a cache of several users each user has their
-        own entries.
+        If this user may not build in the given cache, the user's own is used. A site may fill one cache for all
+        users, from its own account (extra ``cache_owners``). In a shared cache each user has their own entries.
 
         :raises CacheError: the entry cannot be built; the message says why.
         :raises UnsupportedError: the entry is for another architecture than this machine's.
@@ -246,7 +245,7 @@ class Entry:
         return self.path.parent / f"{self.name}.lock"
 
     def _refusal(self) -> str:
-        """Return why this user cannot build the entry in this cache; empty where they can."""
+        """Return why this user cannot build the entry in this cache; empty if they can."""
         cache = self.path.parent
         try:
             make_directory(cache)
@@ -258,7 +257,7 @@ class Entry:
             for path in (self.path, self.record):
                 if os.path.lexists(str(path)) and os.lstat(str(path)).st_uid != os.geteuid():
                     owner = locks.user_name(os.lstat(str(path)).st_uid)
-                    return f"{path} belongs to {owner}, and is not what is needed"
+                    return f"{path} belongs to {owner}, and is not the entry that is needed"
             os.close(locks.open_lock_file(self._lock_file))
         except locks.LockError as error:
             return str(error)
@@ -267,7 +266,7 @@ class Entry:
         return ""
 
     def _describe(self, error: OSError) -> str:
-        """Return what is wrong with the cache."""
+        """Return the message about an error of the cache."""
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             return f"the {self.kind} {self.path.parent} cannot be written ({error.strerror})"
         return f"the {self.kind} {self.path.parent} cannot be used: {error}"
@@ -291,9 +290,9 @@ class Entry:
 
     @contextlib.contextmanager
     def _work_directory(self) -> Iterator[Path]:
-        """Make a directory in the cache for this build, with its log, which is kept beside the entry afterwards.
+        """Make a directory in the cache for this build, with its log, which is later kept next to the entry.
 
-        No other user can have made it. It replaces those of this user's killed builds.
+        No other user can have made it. It replaces the directories of this user's killed builds.
         """
         cache = self.path.parent
         for stale in cache.glob(f".{self.name}-building-*"):
@@ -321,7 +320,7 @@ class Entry:
         try:
             built, record = self.build(work)
         except BaseException:
-            # Some are built at their final path.
+            # Some entries are built at their final path.
             file_trees.remove(self.path)
             raise
         (work / "record").write_text(json.dumps({**record, "name": self.name}))
@@ -347,7 +346,7 @@ class Entry:
 
         :param options: passed to :func:`subprocess.run`.
         :raises UnsupportedError: the program of a command is not on the PATH.
-        :raises CacheError: a command fails, or takes too long; the message has the line of its output that says why.
+        :raises CacheError: a command fails, or takes too long; the message has the line of its output with the reason.
         """
         with self.alive(), self.open_log.open("wb") as stream:
             for command in commands:
@@ -400,7 +399,7 @@ class Entry:
         return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
 
     def unreached(self) -> str:
-        """Return the first line of the log that says that a server was not reached; empty where all were."""
+        """Return the first line of the log about a server that was not reached; empty if all were."""
         return next((line.strip() for line in self.lines() if NO_NETWORK.search(line)), "")
 
     def failed(self, reason: str) -> str:
@@ -412,7 +411,7 @@ class Entry:
         return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.open_log, MAX_BYTES)).splitlines()
 
     def last_words(self) -> str:
-        """Return the line of the log that says why the build failed: the last error, or the last line."""
+        """Return the line of the log with the reason of the failure: the last error, or the last line."""
         lines = [line.strip() for line in self.lines() if line.strip()] or ["it printed nothing"]
         errors = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))]
         return (errors or lines)[-1]
@@ -432,7 +431,7 @@ def version_of(tool: str, command: str, name: str) -> str:
             [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
     except OSError as error:
-        # The site names any other command.
+        # Any other command is from the site file.
         raise (UnsupportedError if command == "spack" else CacheError)(
             f"no software: {name} comes from {tool}, and there is no {command} ({error.strerror}): name it, or a "
             f"program of the site's: site's extras, {tool.lower()} or software"
@@ -444,7 +443,7 @@ def version_of(tool: str, command: str, name: str) -> str:
 
 
 def write_facts(link: Path, facts: Dict[str, Any]) -> None:
-    """Write the facts of an entry beside the link to it."""
+    """Write the facts of an entry next to the link to it."""
     _replace(link.with_suffix(".json"), lambda new: new.write_text(json.dumps(facts, indent=1) + "\n"))
 
 
@@ -458,7 +457,7 @@ def _replace(path: Path, make: Callable[[Path], Any]) -> None:
 
 
 def provide(kind: Callable[..., Entry]) -> None:
-    """Provide the entry whose parts the first argument of the program has as JSON; see above.
+    """Provide the entry that the first argument of the program describes in JSON; see above.
 
     :raises SystemExit: it cannot be provided, and the error was printed; the status ``contract.UNSUPPORTED`` means that
         a check skips.

@@ -1,9 +1,9 @@
-"""Compiles a program of this project into a cache: C++ that uses a large library takes a minute to compile.
+"""Compile a program of this project into a cache: C++ that uses a large library takes a minute to compile.
 
-The key of the program is a digest of the source and of the files beside it, of the options, the family of MPI and the
-architecture, and of the output of the compiler about its version and its MPI. The program is compiled again when a
-header that it includes, of a library or of MPI, has changed. Libraries that load another family's MPI, as Debian's all
-load Open MPI, are a reason to skip: the results of a program with two MPI libraries mean nothing.
+The key of the program is a digest of the source and the files next to it. It also covers the options, the family of
+MPI, the architecture, and the compiler's output about its version and its MPI. The program is compiled again if a
+header that it includes, of a library or of MPI, has changed. A check skips if the libraries load an MPI of another
+family (all of Debian's load Open MPI): the results of a program with two MPI libraries mean nothing.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -23,18 +23,18 @@ from containercheck.job.build.cache import CacheError, UnsupportedError
 
 #: Options that all programs of this project are compiled with; later options override them.
 USUAL = ["-O2", "-Wall"]
-#: Line of a compiler or linker that says what is wrong; not the one that says that the linker failed.
+#: Line of a compiler or linker that names an error, except the compiler's line about a failed linker.
 _TELLING = re.compile(r"^(?!collect2: ).*(?:\berror: |undefined reference to|cannot find -l)")
 #: Line of a compiler that finds no header.
 _ABSENT = re.compile(r"fatal error: '?([^:']+)'?(?:: No such file or directory| file not found)")
 
 
 class Program(cache.Entry):
-    """The program of one source file.
+    """Compile the program of one source file.
 
     :param directory: directory of the cache.
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.
-    :param source: source file; the files beside it count too.
+    :param source: source file; the files next to it count too.
     :param family: family of the partition's MPI.
     :param compiler: command of the compiler.
     :param options: options besides the usual ones.
@@ -73,7 +73,7 @@ class Program(cache.Entry):
         super().__init__(name, directory, f"{name}-{architecture}-{key}", architecture)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the program is as it was compiled, and its headers have not changed since."""
+        """Return whether the program is as it was compiled, and its headers have not changed since."""
         return super().intact(record) and digest_of_all(record["headers"]) == record["headers_sha256"]
 
     def prepare(self) -> None:
@@ -90,7 +90,7 @@ class Program(cache.Entry):
                 )
 
     def _loaded_libraries(self) -> Set[str]:
-        """Return the names of the libraries that a program with these options loads; none where that is unknown."""
+        """Return the names of the libraries that a program with these options loads; none if that is unknown."""
         with tempfile.TemporaryDirectory() as directory:
             empty = str(Path(directory) / "empty")
             # Linkers may drop libraries that the program takes nothing from.
@@ -118,7 +118,7 @@ class Program(cache.Entry):
             if absent and absent[1] in self.headers:
                 raise UnsupportedError(
                     f"no software: {self.name} is built from source, and {self.compiler} finds no {absent[1]}: "
-                    f"install {self.headers[absent[1]]} where the release has it, or name a program in the "
+                    f"install {self.headers[absent[1]]} if the release has it, or name a program in the "
                     "site's extras, software"
                 ) from None
             raise
@@ -126,13 +126,13 @@ class Program(cache.Entry):
         return built, {**self.content_of(built), "headers": headers, "headers_sha256": digest_of_all(headers)}
 
     def _library_headers(self, dependencies: str) -> List[str]:
-        """Return the files that a rule for make names, without those beside the source, which the key covers."""
+        """Return the files that a rule for make names, without those next to the source, which the key covers."""
         _, _, names = dependencies.replace("\\\n", " ").partition(": ")
         headers = {name.replace("\\ ", " ") for name in re.findall(r"(?:\\ |\S)+", names)}
         return sorted(name for name in headers if Path(name).parent != self.source.parent)
 
     def last_words(self) -> str:
-        """Return the last line of the log that says what is wrong."""
+        """Return the last line of the log that names an error."""
         telling = [line.strip() for line in self.lines() if _TELLING.search(line)]
         return telling[-1] if telling else super().last_words()
 

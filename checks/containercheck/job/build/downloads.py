@@ -1,17 +1,17 @@
-"""Fetches pinned files into a cache: published inputs, jars from a Maven repository, and environments from PyPI.
+"""Fetch pinned files into a cache: published inputs, jars from a Maven repository, and environments from PyPI.
 
-Proxies, certificates, indexes and repositories are those that the machine is configured for: Maven's and pip's own
-settings.
+Proxies, certificates, indexes and repositories are those of the machine's configuration: the settings of Maven and
+pip.
 
-An input is a file or, of a tar archive, the directory that it is unpacked into. ``&subdirectory=<path>`` at the end of
-the address selects a file or directory in the archive; the form is that of pip's direct references.
+An input is a file, or a tar archive that is unpacked into a directory. ``&subdirectory=<path>`` at the end of the
+address selects a file or directory in the archive, as in pip's direct references.
 
-A line of a list of artifacts names a jar and its SHA-256: ``group:artifact:version 0d73a23f...``. Where Maven's local
+A line of a list of artifacts names a jar and its SHA-256: ``group:artifact:version 0d73a23f...``. If Maven's local
 repository has all of them, no network is needed.
 
-The key of an environment is a digest of the requirements, and the version of Python and the architecture. It cannot be
-moved (its scripts name their interpreter), so it is built at its final path. Where the pinned files are not for every
-machine, a comment in the requirements says for which (``machine``).
+The key of an environment is a digest of the requirements, the version of Python and the architecture. An environment
+cannot be moved (its scripts name their interpreter), so it is built at its final path. If the pinned files are only for
+some machines, a comment in the requirements names these (``machine``).
 
 Standard library only, Python 3.6 or newer.
 """
@@ -40,7 +40,7 @@ GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
 class Download(cache.Entry):
-    """A downloaded file, or the content of a downloaded archive.
+    """Fetch a file, or the content of an archive.
 
     :param reference: address, followed by ``#sha256=`` and the digest.
     :param directory: directory of the cache.
@@ -80,7 +80,7 @@ class Download(cache.Entry):
         return target
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the content is that of the pinned file or archive."""
+        """Return whether the content is that of the pinned file or archive."""
         return bool(record["pin"] == self.pin) and super().intact(record)
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
@@ -132,7 +132,7 @@ def read_artifacts(path: Path) -> Dict[str, str]:
 
 
 class Jars(cache.Entry):
-    """The jars of one list.
+    """Fetch the jars of one list.
 
     :param directory: directory of the cache.
     """
@@ -162,18 +162,18 @@ class Jars(cache.Entry):
             if digest != pin:
                 raise CacheError(
                     f"{artifact} is not the pinned one: its SHA-256 is {digest}, not {pin}\n"
-                    "remove it from Maven's local repository and try again, or look at who changed it"
+                    "remove it from Maven's local repository and try again, or find out why it changed"
                 )
         return place, self.content_of(place)
 
     def last_words(self) -> str:
-        """Return Maven's first error, which says what is wrong; its last lines are general advice."""
+        """Return Maven's first error, which names the problem; its last lines are general advice."""
         first = re.search(r"^\[ERROR\] (\S.*)", "\n".join(self.lines()), re.MULTILINE)
         return first[1] if first else super().last_words()
 
 
 class PythonEnvironment(cache.Entry):
-    """The virtual environment of a requirements file.
+    """Build the virtual environment of a requirements file.
 
     :param directory: directory of the cache.
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.
@@ -200,7 +200,7 @@ class PythonEnvironment(cache.Entry):
         super().__init__(name, directory, file, architecture)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all files are as they were, and the Python that the environment was made with is there."""
+        """Return whether all files are as they were, and the Python that the environment was made with is there."""
         return (self.path / "bin" / "python").exists() and super().intact(record)
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:

@@ -1,9 +1,9 @@
-"""Installs an easyconfig and its dependencies into a cache with EasyBuild.
+"""Install an easyconfig and its dependencies into a cache with EasyBuild.
 
 The entry is a directory with the module of that easyconfig. The dependencies are installed into one tree of the cache
 for each target, which all easyconfigs share: a name and a version identify a module there. ``dependencies`` in the
-directory is a link to that tree. The key of the directory is a digest of the content of the easyconfig, of EasyBuild's
-version, of the site's configuration file and of the target, so that a changed easyconfig disturbs no running job.
+directory is a link to that tree. The key of the directory is a digest of the easyconfig, EasyBuild's version, the
+site's configuration file and the target. So a changed easyconfig disturbs no running job.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -26,12 +26,12 @@ _LOADS = re.compile(r"""^\s*(?:module load|depends-on|load\(|depends_on\()\s*["'
 _ERROR = re.compile(r"^(?:== .*?)?ERROR:? *(\S.*)")
 #: Line of EasyBuild that names the file with the output of a failed command.
 _OUTPUT = re.compile(r"^ *output \(.*\) +-> +(/.*)$", re.MULTILINE)
-#: Lines of that output that say why the command failed: a reported error or, where there is none, a mentioned one.
+#: Lines of that output with the reason of the failure: a reported error or, if there is none, a mentioned one.
 _TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined reference", r"\berror\b"))
 
 
 class Module(packing.Tree):
-    """The software that an easyconfig installs, and its module.
+    """Install the software of an easyconfig, and its module.
 
     :param directory: directory of the cache.
     :param target: processor that it is compiled for, one of archspec's names.
@@ -80,7 +80,7 @@ class Module(packing.Tree):
         return self.path.parent / f"tree-{self._processor}"
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the module and the program are still there."""
+        """Return whether the module and the program are still there."""
         installed = [self.path / record[name] for name in ("modulefile", "program")]
         file_trees.require_all(self.path, installed)
         return all(path.is_file() for path in installed)
@@ -135,10 +135,10 @@ class Module(packing.Tree):
         return words
 
     def _run(self, work: Path, words: List[str]) -> None:
-        """Run EasyBuild in an empty directory: it would read easyconfigs in and below its working directory.
+        """Run EasyBuild in an empty directory, because it reads easyconfigs in and below its working directory.
 
-        It finds the modules of the tree, prints English messages, and does not break their lines, which Rich does at 80
-        columns where it is installed.
+        It finds the modules of the tree and prints English messages. It does not break their lines: if Rich is
+        installed, it does so at 80 columns.
         """
         for name in ("empty", "tmp"):
             (work / name).mkdir(exist_ok=True)
@@ -203,7 +203,7 @@ class Module(packing.Tree):
         return names
 
     def facts(self) -> Dict[str, Any]:
-        """Return the installed module, and the SHA-256 of the easyconfig that EasyBuild keeps beside the software.
+        """Return the installed module, and the SHA-256 of the easyconfig that EasyBuild keeps next to the software.
 
         :raises CacheError: the record has been removed.
         """
@@ -213,7 +213,7 @@ class Module(packing.Tree):
         return {"module": module, "easyconfig": Path(self.easyconfig).name, "sha256": digest}
 
     def last_words(self) -> str:
-        """Return the line that says why EasyBuild failed: one of the failed command's output, where there is any."""
+        """Return the line with the reason of EasyBuild's failure: from the failed command's output, if there is any."""
         text = "\n".join(self.lines())
         # The files are removed together with the build directory.
         output = "".join(texts.tail(Path(path), cache.MAX_BYTES) for path in _OUTPUT.findall(text))

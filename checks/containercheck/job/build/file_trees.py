@@ -1,7 +1,9 @@
-"""Digests, sizes, owners and removal of files and directories. Standard library only, Python 3.6 or newer.
+"""Compute digests and sizes of files and directories, check their owners, and remove them.
 
 A file that another user can write may change at any moment after its digest was checked. So files of a cache may belong
-to this user, to root, and to the users and groups that the site trusts, and nobody else may write them.
+only to this user, to root, and to the users and groups that the site trusts. No other user may write them.
+
+Standard library only, Python 3.6 or newer.
 """
 
 import contextlib
@@ -113,7 +115,7 @@ def known_digest_of(path: Path) -> str:
             return str(record["sha256"])
     digest = digest_of_tree(path) if path.is_dir() else digest_of(path)
     if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
-        # Where the digest cannot be kept, each call reads the file.
+        # If the digest cannot be kept, each call reads the file.
         with contextlib.suppress(OSError):
             cache.mkdir(parents=True, exist_ok=True)
             new = cache / f".{name}-{os.getpid()}"
@@ -154,7 +156,7 @@ def remove(path: Path) -> None:
 
 
 class NotTrustedError(OSError):
-    """A file belongs to another user, or others can write it; the message says which file, and who."""
+    """Report a file that belongs to another user, or that others can write; the message names the file and the user."""
 
 
 @functools.lru_cache(maxsize=None)
@@ -176,7 +178,7 @@ def _trusted(user: int, names: str) -> Tuple[Set[int], Set[int]]:
 
 
 def distrust(path: Path, shared: bool = False) -> Optional[str]:
-    """Return why a file or directory must not be used; None where it may be used. A link is not followed.
+    """Return why a file or directory must not be used; None if it may be used. A link is not followed.
 
     :param shared: whether others may put files of their own into the directory, as into /tmp.
     :raises OSError: the path does not exist.

@@ -1,20 +1,20 @@
-"""Builds images from the definition files in ``images/`` into a cache.
+"""Build images from the definition files in ``images/`` into a cache.
 
-The key of an image is a digest of its definition file, of the files that this copies, of the image that it builds upon,
-of the release of Debian, the family of MPI and the architecture. An image is built under another name and gets its own
-by an atomic rename.
+The key of an image is a digest of its definition file, the files that this copies, and the image that it builds upon.
+It also covers the release of Debian, the family of MPI and the architecture. An image is built under another name; an
+atomic rename then gives it its own.
 
 Arguments of recipes (``{{ NAME }}``):
 
-    RELEASE, MIRROR  code name and mirror of Debian, for a recipe that builds upon no other
+    RELEASE, MIRROR  code name and mirror of Debian, for a recipe that builds upon no other one
     MPI              family of MPI
     SIMD             instruction set with which GROMACS runs on every machine of the architecture
     JARS             directory of pinned jars; the argument's default is their list
     TREE, PROGRAM    archive of the tree that bare runs (see packing), and the path of its program there
 
-A check may give others, such as ``KERNELS=AVX_512``. A label ``MPI`` says that a recipe is for one
-family only, a label ``RELEASE`` that it is for one release only. Recipes that use pip find this machine's settings of
-pip in ``/mnt/pip.conf``.
+A check may give others, such as ``KERNELS=AVX_512``. A recipe with a label ``MPI`` is for one family only. A
+recipe with a label ``RELEASE`` is for one release only. Recipes that use pip find this machine's settings of pip in
+``/mnt/pip.conf``.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -31,7 +31,7 @@ from containercheck.job.build.packing import UnpackableError
 
 #: Directory in an image with pip's settings: one that every distribution has, because a bind needs an existing one.
 PIP_DIRECTORY = "/mnt"
-#: Recipe that packs a tree: for any check whose bare program comes from Spack or EasyBuild.
+#: Recipe that packs a tree: for any check with a bare program from Spack or EasyBuild.
 OF_TREES = "tree"
 #: Kinds of trees, by the name of the program that installs them.
 TREES = {"spack": spack_install.SpackEnvironment, "easybuild": easybuild_install.Module}
@@ -44,7 +44,7 @@ _INSTEAD = "name a ready image in the site's extras, images"
 
 
 class Recipe:
-    """A definition file in ``images/``.
+    """Read a definition file in ``images/``.
 
     :ivar name: name of the recipe.
     :ivar text: text of the file.
@@ -76,7 +76,7 @@ class Recipe:
 
     @property
     def is_bootstrapped(self) -> bool:
-        """Tell whether the recipe installs Debian from packages, by debootstrap."""
+        """Return whether the recipe installs Debian from packages, by debootstrap."""
         return re.search(r"^Bootstrap:\s*debootstrap\s*$", self.text, re.MULTILINE | re.IGNORECASE) is not None
 
     def taken(self, arguments: Sequence[str]) -> List[str]:
@@ -135,13 +135,18 @@ class Recipe:
 
 
 class Workshop(NamedTuple):
-    """Tools and directories for building images, and the machines that the images are for.
+    """Hold the tools and directories for building images, and describe the machines of the images.
 
-    ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
-    apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` the family of their MPI,
-    ``mirror`` the mirror of Debian's packages, None for that of this machine's apt; ``builder`` is the version of the
-    runtime whose images are kept apart from those of other versions, empty where all share them; ``tree`` is what bare
-    runs, for the recipe :data:`OF_TREES`, which packs it; ``arguments`` are for recipes that use them.
+    :ivar recipes: directory of the definition files.
+    :ivar images, jars: the caches.
+    :ivar runtime: apptainer or singularity.
+    :ivar release: code name of the images' Debian.
+    :ivar family: family of their MPI.
+    :ivar mirror: mirror of Debian's packages; None for that of this machine's apt.
+    :ivar builder: version of the runtime, if its images are kept apart from those of other versions; empty if all
+        versions share them.
+    :ivar tree: the tree that bare runs, for the recipe :data:`OF_TREES`, which packs it.
+    :ivar arguments: values for recipes that use them.
     """
 
     recipes: Path
@@ -158,7 +163,7 @@ class Workshop(NamedTuple):
 
 
 class Image(image_files.ImageEntry):
-    """The image of a recipe."""
+    """Build the image of a recipe."""
 
     def __init__(self, workshop: Workshop, name: str) -> None:
         """Determine the path in the cache.
@@ -252,9 +257,9 @@ def image_of(
 ) -> Image:
     """Return the image of a recipe, or of the tree that bare runs.
 
-    :param own: whether no image will do that another version of the runtime built.
+    :param own: whether the image must come from this version of the runtime.
     :param tree: parts of the tree, with its kind of :data:`TREES`; None for the recipe's own software.
-    :param instead: whether the recipe's own software will do where the tree cannot be packed.
+    :param instead: whether the recipe's own software is accepted if the tree cannot be packed.
     :param workshop: fields of a :class:`Workshop`.
     :raises CacheError: see :class:`Image`, or the tree cannot be installed.
     """

@@ -1,15 +1,14 @@
-"""Images that are not built here: a site's own, those of registries, and those that are converted from an image file.
+"""Provide images that are not built here: a site's own, images of registries, and those converted from an image file.
 
-An image of a registry is pulled once, by its digest: into the cache, or to where the runtime keeps its images; then the
-name that the runtime gives the image is written into ``contract.IMAGE_ID``. The image stays the same, even if a tag
-leads to another one tomorrow; and a job with many ranks pulls nothing. Credentials and proxies are the runtime's own
-settings.
+An image of a registry is pulled once, by its digest: into the cache, or into the runtime's own storage. In the latter
+case ``contract.IMAGE_ID`` gets the runtime's name of the image. The image stays the same, even if a tag leads to
+another one tomorrow. A job with many ranks pulls nothing. Credentials and proxies are the runtime's own settings.
 
-An image file is converted for runtimes that run OCI images or directories. An image for an engine is an archive of the
-same files and variables, which is read into the storage of the engine: by the build step on this machine, or by each
-node of the job, unless it has the image. For a runtime of directories it is a directory. Neither needs root: all files
-of an archive belong to root, as in most images. The variables are those of the image's environment as its own runtime
-sets it, for Charliecloud in ``/ch/environment`` (ch-run(1), "--set-env"), for Enroot in ``/etc/environment``
+An image file is converted for runtimes that run OCI images or directories. For an engine, the image is an archive of
+the same files and variables. The build step on this machine reads it into the engine's storage, or each node of the
+job does, unless it has the image. For a runtime of directories it is a directory. Neither needs root: all files of an
+archive belong to root, as in most images. The variables are those of the image's environment as its own runtime sets
+it: for Charliecloud in ``/ch/environment`` (ch-run(1), "--set-env"), for Enroot in ``/etc/environment``
 (image-format.md).
 
 Standard library only, Python 3.6 or newer.
@@ -55,11 +54,11 @@ COMPRESSION = ["--mksquashfs-args", "-comp lz4"]
 PATIENCE = 600.0
 #: Seconds that a pull or a step of a conversion may take, and that a container or a storage may take for an answer.
 LIMIT, ANSWER_LIMIT = 3600.0, 300.0
-#: Schemes of images whose digest the runtime compares, and of files, whose digest is compared here.
+#: Schemes of images for which the runtime compares the digest, and of files for which this module does.
 _VERIFIED, _FILES = (REGISTRY_SCHEME, "oras"), ("https", "http")
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
 MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host", "etc", "ch")
-#: Files that ch-run replaces by its own.
+#: Files that ch-run replaces.
 REPLACED = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")
 #: File with the variables of an image that is a directory.
 ENVIRONMENT = "ch/environment"
@@ -76,7 +75,7 @@ _PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
 
 class ImageEntry(cache.Entry):
-    """An image in a cache."""
+    """Keep an image in a cache."""
 
     kind, setting = "image cache", "image_cache"
     lacking, instead = "image", ", or name a ready image in the site's extras, images"
@@ -86,7 +85,7 @@ class ImageEntry(cache.Entry):
 
         :raises CacheError: the image has been removed.
         """
-        # The digest was just compared with the record's: it need not be computed once more.
+        # The digest was just compared with the record's, so it is known.
         record = self.read_record()
         names = [name for name in ("bytes", contract.CONTENT_BYTES) if name in record]
         try:
@@ -114,7 +113,7 @@ def read_architecture(path: Path) -> Optional[str]:
             with program.open("rb") as stream:
                 header = stream.read(20)
             if header[:4] == b"\x7fELF" and header[5:6] == b"\x01":
-                # Bytes 18 and 19, where the lower byte comes first (elf.h, e_machine).
+                # Bytes 18 and 19, the lower byte first (elf.h, e_machine).
                 return architectures.from_elf(int.from_bytes(header[18:20], "little"))
     return None
 
@@ -136,7 +135,7 @@ def require_architecture(path: Path, architecture: Optional[str], name: str = ""
 
 
 class Ready(ImageEntry):
-    """A site's own image, which is used where it lies.
+    """Provide a site's own image, at its own path.
 
     :param architecture: architecture of the machines that are to run it; None for any.
     """
@@ -229,7 +228,7 @@ def bytes_of_archive(stream: IO[bytes]) -> int:
 
 
 def content_of_image(command: str, image: Path) -> Dict[str, Any]:
-    """Return the bytes of an image's files as a part of its record; nothing where no container of it starts.
+    """Return the bytes of an image's files as a part of its record; nothing if no container of it starts.
 
     An image file is compressed, and smaller.
 
@@ -269,13 +268,13 @@ def registry_of(reference: str) -> str:
     """
     scheme, _, name = reference.rpartition("://")
     host, _, rest = name.partition("/")
-    # As Docker tells the name of a host from that of a person.
+    # Docker distinguishes the name of a host from that of a person by the same rule.
     named = rest and (re.search(r"[.:]", host) or host == "localhost")
     return host if named or scheme not in ("", REGISTRY_SCHEME) else DEFAULT_REGISTRY
 
 
 class OfRegistry(ImageEntry):
-    """An image of a registry.
+    """Pull an image of a registry.
 
     :param reference: its name in the registry.
     """
@@ -289,7 +288,7 @@ class OfRegistry(ImageEntry):
         self.shown = texts.without_credentials(reference)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether it is the image of this very reference: its path has a part of the digest only."""
+        """Return whether it is the image of exactly this reference, because its path has only a part of the digest."""
         return bool(record["reference"] == self.shown) and super().intact(record)
 
     def unreached(self) -> str:
@@ -302,7 +301,7 @@ class OfRegistry(ImageEntry):
 
 
 class Pulled(OfRegistry):
-    """An image that is a file.
+    """Pull an image that is a file.
 
     :param directory: of the cache.
     :param runtime: its command.
@@ -352,9 +351,9 @@ class Pulled(OfRegistry):
 
 
 class Kept(OfRegistry):
-    """An image that the runtime keeps; the cache has only a record with the runtime's name of it.
+    """Provide an image that the runtime keeps; the cache has only a record with the runtime's name of it.
 
-    Where the runtime takes tags, the image that the tag leads to at the first pull is the one that runs.
+    If the runtime takes tags, it runs the image of the tag at the time of the first pull.
 
     :param directory: of the cache.
     :param runtime: one that keeps images.
@@ -366,7 +365,7 @@ class Kept(OfRegistry):
         :raises CacheError: the reference is not pinned.
         """
         if not runtime.storage:
-            raise CacheError(f"{runtime.name} keeps no images of its own: name a file")
+            raise CacheError(f"{runtime.name} does not keep images: name a file")
         match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?)({_PIN})?", reference)
         if not match or not (match["digest"] or runtime.storage.takes_tags):
             raise CacheError(_unpinned(reference))
@@ -378,11 +377,11 @@ class Kept(OfRegistry):
         super().__init__(name, directory, "-".join(words), reference)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the runtime still has it."""
+        """Return whether the runtime still has it."""
         return bool(record["reference"] == self.shown) and self.identifier() == record["id"]
 
     def identifier(self) -> Optional[str]:
-        """Return the runtime's identifier of the image; None where it does not have it.
+        """Return the runtime's identifier of the image; None if it does not have it.
 
         :raises UnsupportedError: the runtime is not on the PATH.
         :raises CacheError: it does not answer.
@@ -410,7 +409,7 @@ class Kept(OfRegistry):
         return next((line.strip() for line in text.splitlines() if line.strip()), None)
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Pull it, where the runtime does not have it.
+        """Pull the image if the runtime does not have it.
 
         :raises CacheError: the registry does not answer, or does not give it.
         """
@@ -419,7 +418,7 @@ class Kept(OfRegistry):
             self.run([[*self.storage.pull, self.called]], timeout=LIMIT)
             identifier = self.identifier()
         if identifier is None:
-            # Shifter ends with 0 then too.
+            # Shifter then also ends with status 0.
             raise CacheError(self.failed(self.last_words()))
         return self.path, {"bytes": 0, "id": identifier, "reference": self.shown}
 
@@ -477,9 +476,9 @@ def variables_of(output: str) -> Dict[str, str]:
 
 
 class Converted(ImageEntry):
-    """An image that was converted from a file.
+    """Convert an image from a file.
 
-    :param source: link to the file, with its facts beside the link.
+    :param source: link to the file, with its facts next to the link.
     :param runtime: the runtime that the image is for.
     :param directory: of the cache.
     :param builder: command of a runtime that runs the file.
@@ -502,7 +501,7 @@ class Converted(ImageEntry):
     ) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: there are no facts beside the link.
+        :raises CacheError: there are no facts next to the link.
         """
         self.source, self.runtime, self._builder = Path(source).resolve(), runtime, builder
         self._command, self._loads = command, loads
@@ -543,7 +542,7 @@ class Converted(ImageEntry):
         archive, tree = work / "files.tar", work / "tree"
         content = self.archive(archive)
         tree.mkdir()
-        # As root, tar would give the files of all modes, also setuid.
+        # As root, tar would give files all their modes, also setuid.
         unpack = ["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]
         self.run([unpack], timeout=LIMIT)
         for name in MOUNT_POINTS:
@@ -567,7 +566,7 @@ class Converted(ImageEntry):
 
 
 class Tree(Converted):
-    """An image that is a directory; its size is that of its files."""
+    """Convert to a directory; the size of the image is that of its files."""
 
     suffix = ".tree"
 
@@ -581,7 +580,7 @@ class Tree(Converted):
 
 
 class SquashFs(Converted):
-    """An image that is a file with a SquashFS file system, with its variables where Enroot looks for them."""
+    """Convert to a file with a SquashFS file system; its variables are in the file that Enroot reads."""
 
     suffix = ".sqsh"
 
@@ -600,7 +599,7 @@ class SquashFs(Converted):
 
 
 class Archive(Converted):
-    """An image as ``docker save`` writes it, which all engines read (moby, image/spec/spec.md)."""
+    """Convert to an archive as ``docker save`` writes it, which all engines read (moby, image/spec/spec.md)."""
 
     suffix = ".engine.tar"
 
@@ -656,7 +655,7 @@ class Archive(Converted):
 
 
 def read_facts(link: Path) -> Dict[str, Any]:
-    """Return the facts that lie beside the link to an image.
+    """Return the facts next to the link to an image.
 
     :raises CacheError: they cannot be read.
     """
@@ -693,7 +692,7 @@ def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
 
 
 def _has(storage: Storage, command: str, facts: Dict[str, Any]) -> bool:
-    """Tell whether a storage has an image."""
+    """Return whether a storage has an image."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         status, output = _call((command, *storage.look[1:], facts["path"]), ANSWER_LIMIT)
         return status == 0 and output.strip().rpartition(":")[2] == facts["id"]
@@ -712,7 +711,7 @@ def image_of(source: str, runtime: str, way: str = "", **parts: Any) -> Converte
     """Return the image that is converted from a file for a runtime.
 
     :param runtime: its command.
-    :param way: how the runtime is to run the image, where it has several ways.
+    :param way: how the runtime runs the image, if it has several ways.
     :param parts: see :class:`Converted`.
     :raises CacheError: the runtime runs image files.
     """

@@ -1,15 +1,15 @@
-"""Facts about this machine: its Debian mirror, its settings of pip, its Pythons; and the packages that checks state.
+"""Print facts about this machine: its Debian mirror, its Pythons, and the Debian packages that checks state.
 
     python3 checks/containercheck/job machine mirror
     python3 checks/containercheck/job machine python
     python3 checks/containercheck/job machine packages
 
-print the mirror; the newest Python that takes ReFrame; and the Debian packages that checks state for their bare
-programs (``debian = ["name", ...]``, and those of C++ headers in ``headers``). Check files are read without running
+print the mirror; the newest Python that takes ReFrame; and the Debian packages of the checks' bare programs
+(``debian = ["name", ...]``, and those of C++ headers in ``headers``). The program reads check files without running
 them: this Python may not have ReFrame yet.
 
-Not every project has wheels for every architecture. Where requirements are not for every machine, a comment in them
-says for which they are:
+Not every project has wheels for every architecture. If requirements are only for some machines, a comment in them
+names these:
 
     # only for: x86_64; Python 3.11, 3.12
 
@@ -41,7 +41,7 @@ _SETTINGS_OF_PIP = ("index-url", "extra-index-url", "no-index", "find-links", "t
 
 
 def _output_of(command: Sequence[str]) -> str:
-    """Return the output of a command; empty where it fails, or is not there."""
+    """Return the output of a command; empty if it fails or does not exist."""
     try:
         process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -141,7 +141,7 @@ def newest_python() -> str:
 
 
 def _version_of(name: str) -> str:
-    """Return the version of a Python (``3.11``); empty where it is not one that can make virtual environments."""
+    """Return the version of a Python (``3.11``); empty if it cannot make virtual environments."""
     return _output_of([name, "-c", "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"]).strip()
 
 
@@ -236,7 +236,7 @@ def limits_of(requirements: str) -> Tuple[List[str], List[str]]:
 
 
 def not_for(name: str, requirements: Path, architecture: str) -> Optional[str]:
-    """Return why requirements cannot be used on an architecture; None where they can.
+    """Return why requirements cannot be used on an architecture; None if they can.
 
     :param name: of the software, for the message.
     :param requirements: file with the requirements.

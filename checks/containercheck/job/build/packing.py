@@ -1,9 +1,9 @@
-"""Packs the tree of an installed program for an image: the very files that bare runs, of Spack or EasyBuild.
+"""Pack the tree of an installed program for an image: the same files that bare runs, of Spack or EasyBuild.
 
-The tree lies in a home directory or another directory of the nodes, where a container has the host's files. In an
-image its directories lie below :data:`PLACE`. Their programs and libraries may contain the old paths, so each path is
-replaced by one of the same length, padded with slashes: repeated slashes count as one. MPI is not packed, whoever built
-it: the image has its own, and a container may use the host's.
+The tree is in a home directory or another directory of the nodes; a container has the host's files there. So in an
+image its directories are below :data:`PLACE`. Their programs and libraries may contain the old paths, so each path is
+replaced by one of the same length, padded with slashes: repeated slashes count as one. MPI of any origin is not packed:
+the image has its own, and a container may use the host's.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -29,11 +29,11 @@ _OF_COMPILERS = ("include", "libexec")
 
 
 class UnpackableError(CacheError):
-    """The tree of a program cannot be packed for an image; the message says why, and what to do."""
+    """Report a tree of a program that cannot be packed for an image; the message has the reason and the remedy."""
 
 
 class Tree(cache.Entry):
-    """An entry of a cache that can be packed: the installed program and what it needs at run time.
+    """Keep an entry that can be packed: the installed program and the files that it needs at run time.
 
     :ivar key: digest of the facts that determine the content.
     """
@@ -56,15 +56,15 @@ class Tree(cache.Entry):
         raise NotImplementedError
 
     def pack(self, archive: Path) -> Dict[str, Any]:
-        """Write an archive (tar) whose paths begin in the image's root, and return the facts of what it holds.
+        """Write an archive (tar) with paths from the image's root, and return the facts of its content.
 
-        ``executable`` has the SHA-256 of the program as it is installed, and as it is packed.
+        ``executable`` has the SHA-256 of the installed program, and that of the packed program.
 
         :raises UnpackableError: something that the program needs cannot be packed, or a path is too short.
         :raises OSError: a file cannot be read, or the archive cannot be written.
         """
         names = self.directories()
-        # A view's path is a link, whose target programs may contain too.
+        # A view's path is a link; programs may also contain the path of its target.
         change = replacing(places({**names, **{str(Path(path).resolve()): name for path, name in names.items()}}))
         with tarfile.open(str(archive), "w", format=tarfile.GNU_FORMAT) as stream:
             for path, name in sorted(names.items()):
@@ -119,7 +119,7 @@ def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[
 
 
 def _below(directory: str) -> Iterator[str]:
-    """Yield the paths below a directory, without Spack's own data and what is for compilers."""
+    """Yield the paths below a directory, without Spack's own data and files for compilers."""
 
     def refuse(error: OSError) -> None:
         raise error

@@ -1,12 +1,12 @@
-"""Installs an environment of Spack into a cache, and says what of it an image needs.
+"""Install an environment of Spack into a cache, and list its parts that an image needs.
 
-Beside its ``spack.yaml`` lie the two files that this includes: ``site.yaml``, the site's (its compilers and its MPI as
-externals, its mirrors, build caches and upstreams), and ``partition.yaml``, which is written here: the target that
-everything is compiled for, and the tree that all environments of the cache are installed into. The programs are in
+Next to its ``spack.yaml`` are two files that this includes. ``site.yaml`` is the site's: its compilers and its MPI as
+externals, its mirrors, build caches and upstreams. This module writes ``partition.yaml``: the target of all
+compilations, and the tree into which all environments of the cache are installed. The programs are in
 ``.spack-env/view/bin``.
 
 The key is a digest of these files and of Spack's version. Other configuration of Spack, for all users or for one,
-counts at the time of concretisation.
+counts only when Spack concretises.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -27,14 +27,14 @@ from containercheck.job.build.packing import VIEW, UnpackableError
 NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
 #: File in the prefix of each package that Spack installed.
 _RECEIPT = Path(".spack", "spec.json")
-#: Beginnings of a line of Spack's output that say nothing.
+#: Beginnings of lines of Spack's output without information.
 _NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
 #: Lines that Spack quotes from a build's output (its older installer with line numbers); last line of an exception of
 #: Spack's, such as for a source that cannot be fetched; errors of Spack itself.
 _QUOTED = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)")
 _EXCEPTION = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
 _ERROR = re.compile(r"^(?:==> )?Error: (.*)")
-#: Parts of lines that say more than the first error does, the most informative one first.
+#: Parts of lines with more information than the first error, the most informative one first.
 _TELLING = (
     "is not compatible with this machine",
     "contains unknown targets",
@@ -47,7 +47,7 @@ _RUN_TIME = {"link", "run"}
 
 
 class SpackEnvironment(packing.Tree):
-    """An installed environment, with its lock file.
+    """Install an environment, with its lock file.
 
     :param environment: directory with the environment's file and its own packages, if any; the entry has its name.
     :param directory: directory of the cache.
@@ -83,7 +83,7 @@ class SpackEnvironment(packing.Tree):
         self.move(self.path.parent)
 
     def move(self, directory: Path) -> None:
-        """Use another cache, whose tree gives the environment another key."""
+        """Use another cache; its tree gives the environment another key."""
         self.texts = self._texts(directory / "tree")
         self.key = cache.key_of(sorted(self.texts.items()), cache.version_of("Spack", self._command, self.name))
         self.path = directory / f"{self.name}-{self.processor}-{self.key}"
@@ -126,9 +126,9 @@ class SpackEnvironment(packing.Tree):
         return self.path
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all installed packages are still there, which Spack does not check."""
+        """Return whether all installed packages are still there, because Spack does not check that."""
         receipts = [Path(prefix) / _RECEIPT for prefix in record["prefixes"]]
-        # Packages that the site has installed elsewhere, for its users to build upon, are not checked.
+        # The site's own installation, on which its users build, is not checked.
         file_trees.require_all(self.path.parent, receipts)
         return self.path.is_dir() and all(receipt.is_file() for receipt in receipts)
 
@@ -140,7 +140,7 @@ class SpackEnvironment(packing.Tree):
         self.path.mkdir()
         self.concretise()
         if self._packed:
-            # Before it is installed, which may take hours.
+            # Checked before the installation, which may take hours.
             self.refuse_outside()
         install = self._spack("install", "--only-concrete", "--fail-fast")
         self.run([install], env=_environment())
@@ -162,13 +162,13 @@ class SpackEnvironment(packing.Tree):
             (self.path / name).write_text(text)
         self.run([self._spack("concretize")], env=_environment())
         for package in roots(self.locked()).values():
-            # Generic processors are names, those of a vendor dictionaries.
+            # Generic processors are names; those of a vendor are dictionaries.
             target = package["arch"]["target"]
             target = target if isinstance(target, str) else target["name"]
             # A package's own 'require' replaces the one for all packages.
             if target != self.processor:
                 reason = f"{package['name']} would be for {target}, not {self.processor}"
-                advice = "write 'prefer' where the site's Spack file has 'require' for it"
+                advice = "write 'prefer' in place of 'require' for it in the site's Spack file"
                 raise CacheError(self.failed(f"{reason}: {advice}"))
 
     def facts(self) -> Dict[str, Any]:
@@ -216,8 +216,8 @@ class SpackEnvironment(packing.Tree):
         libraries = ", ".join(f"{name} ({path})" for name, path in outside(self.locked()).items())
         if libraries:
             raise UnpackableError(
-                f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
-                "leave it to Spack, or name a ready image in the site's extras, images"
+                f"no image can have libraries outside of Spack and of the operating system: {libraries}\n"
+                "let Spack install them, or name a ready image in the site's extras, images"
             )
 
     def program_path(self) -> str:
@@ -244,7 +244,7 @@ class SpackEnvironment(packing.Tree):
         return [self._command, "--color=never", "--env-dir", str(self.path), *words]
 
     def last_words(self) -> str:
-        """Return the line of Spack's output that says what is wrong."""
+        """Return the line of Spack's output that names the error."""
         lines = self.lines()
         for text in _TELLING:
             for number, line in enumerate(lines):

@@ -1,1 +1,1 @@
-"""Modules that explain a failure: what differs between the sides, by which rules, and what an experiment proved."""
+"""Explain a failure: differences between the sides, the rules about them, and the results of experiments."""

@@ -1,4 +1,4 @@
-"""A difference between a container and bare that can cost time or end a run, and the rules that name such differences.
+"""Define the differences between a container and bare that can cost time or end a run, and the rules that name them.
 
 Standard library only, Python 3.6 or newer. The texts of the rules are in ``rules.ini``.
 """
@@ -10,19 +10,19 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from containercheck.job.contract import MEASURED
 
-#: Kinds of metrics, by what they measure.
+#: Kinds of metrics, by the parts of the machine that they measure.
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 #: Kinds that messages between ranks can slow, and that processors can.
 MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
 #: Families of MPI.
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
-#: Rules on what a program may find too little of, or otherwise, whatever it measures: it then ends, or waits for it.
+#: Rules on resources that a program may lack or find different: it then ends, or waits. They apply to any metric.
 ENDING = ("limit", "memory limit", "shared memory", "device", "attribute", "files over the image")
-#: Rules on what slows nothing, and ends a run where it is used up or missing.
+#: Rules on resources that slow nothing: a run ends if they are used up or missing.
 ONLY_ENDING = ("space",)
 
 #: Kinds of changes: a variable removed or set in the container, an option of the runtime, a directory of the host
-#: bound, the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
+#: bound; also the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
 UNSET, SET, OPTION, BIND, UNPACK, CPUS = "unset", "set", "option", "bind", "unpack", "cpus"
 LIMIT, PREFIX, GPUS = "limit", "prefix", "gpus"
 #: And two that change how ranks start: a variable of the job hidden from the runtime, another PMI plugin of srun.
@@ -31,20 +31,21 @@ HIDE, PLUGIN = "hide", "plugin"
 SEVERAL = "several"
 #: Stands between several variables that are set, and between several changes.
 AND = "\n"
-#: Runs of a remedy that must end well, and runs of the container that must end badly or hang: all of them, and those
-#: before the first remedy. Where each run ends badly by chance, with any probability, one of nine remedies is proven in
-#: less than one of a hundred jobs (ci/tests/unit/test_start_ranks.py).
+#: Fewest runs of a remedy, which must all end well; fewest runs of the container, which must all end badly or hang; and
+#: the fewest of these before the first remedy. Even if each run ends badly by chance, with any probability, less than
+#: one job in a hundred falsely proves one of nine remedies (ci/tests/unit/test_start_ranks.py).
 ENDING_WELL, ENDED, ENDED_BEFORE = 5, 3, 2
 #: Most remedies that are tried with a confirmation.
 MOST = 3
 
 
 class Change(NamedTuple):
-    """A change to a container that takes a difference away: the container with it is a remedy.
+    """Describe a change to a container that takes a difference away: the container with it is a remedy.
 
     :ivar kind: one of the kinds above.
-    :ivar value: the name of a variable, ``name=value`` (several with :data:`AND` between them), options of the runtime,
-        a path, a list of processors, ``name=value`` of a soft limit in the words of /proc, or words.
+    :ivar value: depends on the kind: the name of a variable; ``name=value`` (several with :data:`AND` between them);
+        options of the runtime; a path; a list of processors; ``name=value`` of a soft limit in the words of /proc; or
+        words.
     """
 
     kind: str
@@ -78,23 +79,23 @@ class Change(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A difference between a container and bare that can cost time or end a run.
+    """Describe a difference between a container and bare that can cost time or end a run.
 
     :ivar rule: name of the rule.
-    :ivar about: what differs: the name of a variable, a limit or a setting, or a path; with ``rule`` it identifies the
-        cause.
-    :ivar sentence: what differs.
-    :ivar remedy: what a person can do.
-    :ivar source: where it was seen.
+    :ivar about: the different thing: the name of a variable, a limit or a setting, or a path; with ``rule`` it
+        identifies the cause.
+    :ivar sentence: the difference, in a sentence.
+    :ivar remedy: an action for a person.
+    :ivar source: the report or manual that describes it.
     :ivar kinds: the kinds of metrics that it can slow.
-    :ivar weight: how likely it is the cause where it is there; from 0 to 100.
+    :ivar weight: how likely the difference is the cause if it exists; from 0 to 100.
     :ivar narrow: whether it explains only metrics that are declared to be of its kinds, and no application as a whole.
-    :ivar change: takes the difference away; None where nothing can.
-    :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
-    :ivar devices: beginnings of the paths of the devices without which it explains nothing: the node needs one of them.
-    :ivar side: label of the container, where a job has several; else empty.
-    :ivar of_use: whether it is about what the runs used, and not about what both sides saw before them.
-    :ivar stays: whether the difference is still there with the change, which goes round it.
+    :ivar change: takes the difference away; None if no change can.
+    :ivar family: the family of MPI that it concerns; empty for any. It explains nothing if both sides have another one.
+    :ivar devices: beginnings of paths of devices: it explains nothing unless the node has one of them.
+    :ivar side: label of the container, if a job has several; else empty.
+    :ivar of_use: whether it concerns resources that the runs used, and not observations before the runs.
+    :ivar stays: whether the difference remains with the change, because the change avoids its effect.
     """
 
     rule: str
@@ -113,9 +114,9 @@ class Cause(NamedTuple):
     stays: bool = False
 
     def ends_runs(self, ranks: int) -> bool:
-        """Return whether it can also end a run, or keep it waiting: what MPI does, or what a program needs.
+        """Return whether it can also end a run, or keep it waiting, as an effect on MPI or on a need of the program.
 
-        :param ranks: of the application: one talks to nobody.
+        :param ranks: of the application: a single rank sends no messages.
         """
         if self.rule in ONLY_ENDING:
             return True
@@ -123,7 +124,7 @@ class Cause(NamedTuple):
 
 
 class Rule:
-    """A section of ``rules.ini``.
+    """Read a section of ``rules.ini``.
 
     :param title: of the section.
     :param fields: its fields, by name.

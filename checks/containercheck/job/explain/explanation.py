@@ -1,4 +1,4 @@
-"""Explain a failure: rank the causes that can explain the metrics that failed, and say what experiments proved."""
+"""Explain a failure: rank the possible causes of the failed metrics, and state the results of experiments."""
 
 import itertools
 import re
@@ -29,12 +29,12 @@ def causes(
     failed: Sequence[Any],
     ranks: int = 2,
 ) -> List[Cause]:
-    """Return the differences that can explain the metrics that failed, the likeliest first.
+    """Return the differences that can explain the failed metrics, the likeliest first.
 
-    :param bare, container: what both sides saw; None where it is not known.
-    :param uses: what the runs of both used, bare first.
-    :param failed: the metrics that are too slow, with what each ``measures``; none for a run that failed otherwise.
-    :param ranks: of the application: where it has one, messages slow no metric that does not say so.
+    :param bare, container: observations of both sides; None for an unknown one.
+    :param uses: resources that the runs of both used, bare first.
+    :param failed: the metrics that are too slow, each with ``measures``; none for a run that failed otherwise.
+    :param ranks: of the application: with one rank, messages slow only metrics that declare it.
     """
     scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in _concerning(bare, container, uses)]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
@@ -43,7 +43,7 @@ def causes(
 def causes_of_end(
     bare: Optional[Observation], container: Optional[Observation], uses: Tuple[Use, Use], ranks: int = 2
 ) -> List[Cause]:
-    """Return the differences that can end or hang runs of a container, where those of bare end well; likeliest first.
+    """Return the differences that can end or hang runs of a container if those of bare end well; likeliest first.
 
     :param bare, container, uses, ranks: see :func:`causes`.
     """
@@ -52,12 +52,12 @@ def causes_of_end(
 
 
 def _concerning(bare: Optional[Observation], container: Optional[Observation], uses: Tuple[Use, Use]) -> List[Cause]:
-    """Return what differs, and is about an MPI and devices that are there."""
+    """Return the differences, without those about an MPI or devices that the job does not have."""
     found = differences(bare, container) if bare and container else []
     found += _by_use(uses)
-    # What is set for another MPI than the container's slows nothing there. Of one that loaded none, bare's counts.
+    # A setting for another MPI than the container's slows nothing. If the container loaded no MPI, bare's counts.
     families = families_of(uses[1:]) or families_of(uses)
-    # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
+    # A difference may show before the runs and during them. The latter counts, unless only the former can be tried.
     by_name: Dict[Tuple[str, str], Cause] = {}
     for cause in found:
         known = by_name.get((cause.rule, cause.about))
@@ -98,7 +98,7 @@ def _named(hosts: Sequence[str]) -> str:
 
 
 def _concerns(cause: Cause, bare: Optional[Observation], families: Set[str]) -> bool:
-    """Return whether a cause is about an MPI that is loaded, where any is known, and about devices that the node has.
+    """Return whether a cause is about an MPI that is loaded, if one is known, and about devices that the node has.
 
     :param families: of the MPI that is loaded.
     """
@@ -121,9 +121,9 @@ def _explains(cause: Cause, metric: Any, ranks: int) -> bool:
 
 
 def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = ()) -> List[Dict[str, Any]]:
-    """Return causes as the report has them, those first whose remedies ran; each once.
+    """Return causes as the report has them, each once; those with tried remedies come first.
 
-    :param tried: entries of the causes whose remedies ran, with the ``result``.
+    :param tried: entries of the causes with tried remedies, each with its ``result``.
     """
     others = (entry(cause) for cause in found)
     return [*map(dict, tried), *(each for each in others if not any(_same(each, other) for other in tried))]
@@ -147,12 +147,12 @@ def took_effect(
     remedy: Optional[Observation],
     uses: Tuple[Use, Use] = (Use(), Use()),
 ) -> bool:
-    """Return whether the container with the remedy no longer shows the difference: else nothing was tried.
+    """Return whether the container with the remedy no longer shows the difference: otherwise nothing was tried.
 
-    Of a remedy that goes round the difference, only whether it was carried out.
+    For a remedy that avoids the effect of the difference, return only whether the change took place.
 
-    :param bare, remedy: what bare and the container with the remedy saw; None where it is not known.
-    :param uses: what the runs of both used.
+    :param bare, remedy: observations of bare and of the container with the remedy; None for an unknown one.
+    :param uses: resources that the runs of both used.
     """
     if not bare or not remedy:
         return False
@@ -165,13 +165,13 @@ def took_effect(
         return False
     if cause.get("stays"):
         return True
-    # A variable that was set may be another than bare's: it is there, as it was to be.
+    # A variable that the change set may differ from bare's: the change took effect.
     seen = [] if change.kind == SET else differences(bare, remedy)
     return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
 
 
 def _is_there(change: Change, remedy: Observation) -> bool:
-    """Return whether a container with a remedy sees a variable or a limit as the change is to make it."""
+    """Return whether a container with a remedy sees a variable or a limit as the change sets it."""
     name, _, value = change.value.partition("=")
     if change.kind == UNSET:
         return name not in remedy.environment
@@ -186,7 +186,7 @@ def _is_there(change: Change, remedy: Observation) -> bool:
 def is_proven(cause: Mapping[str, Any]) -> bool:
     """Return whether the container with the remedy is as fast as bare in all metrics that had failed.
 
-    Or whether all of its runs ended well, where all without the remedy ended otherwise or hung.
+    For failed runs: whether all runs with the remedy ended well, and all without it failed or hung.
     """
     if cause.get("ended"):
         failed, runs = cause["ended"]
@@ -204,7 +204,7 @@ def helps(cause: Mapping[str, Any]) -> bool:
 
 
 def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
-    """Return the lines of a failure's message that explain it, by container; empty where nothing is known."""
+    """Return the lines of a failure's message that explain it, by container; empty if nothing is known."""
     by_side: Dict[str, List[Mapping[str, Any]]] = {}
     for cause in known:
         by_side.setdefault(cause.get("side") or "", []).append(cause)
@@ -214,7 +214,7 @@ def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
 
 
 def summary(known: Sequence[Mapping[str, Any]]) -> str:
-    """Return what explains a failure and what to do, in a line; empty where nothing is known."""
+    """Return the explanation of a failure and the remedy, in one line; empty if nothing is known."""
     printed = lines(known)
     todo = [line[line.index("do: ") :] for line in printed if re.search(r"(^|: )do: ", line)]
     return "; ".join([*printed[:1], *(todo[:1] or [f"to try: {cause['remedy']}" for cause in known[:1]])])
@@ -232,7 +232,7 @@ def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
     left = [cause for cause in known if cause not in refuted]
     printed = []
     if left:
-        word = "not explained; what differs besides" if refuted else "what differs, and may be the cause"
+        word = "not explained; other differences" if refuted else "possible cause"
         printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in left[:NAMED])}")
     if refuted:
         word = "tried, and not the cause" if left else "not explained; tried, and not the cause"
@@ -241,7 +241,7 @@ def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
 
 
 def outcome(cause: Mapping[str, Any]) -> str:
-    """Return what the experiment of a cause showed."""
+    """Return the result of the experiment on a cause."""
     if cause.get("ended"):
         verdict = "proven" if is_proven(cause) else "too few runs, or the difference stayed"
         return f"{verdict}: {_endings(cause)}"
@@ -268,7 +268,7 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
 
 
 def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
-    """Return the lines about a cause that an experiment confirmed: what differs, the proof, and what to do."""
+    """Return the lines about a cause that an experiment confirmed: the difference, the proof, and the remedy."""
     label = Change(**cause["experiment"]).label
     if cause.get("ended"):
         proof = f"proven: with {label} {_endings(cause)}"
@@ -325,8 +325,8 @@ def _is_left(metric: Mapping[str, Any]) -> bool:
 
 
 def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return why it is open whether that is all, to follow the part that is explained; empty where it is known."""
-    # A verdict stays, where later rounds say otherwise: then it is open too.
+    """Return the reason if the explained part may not be all, to follow that part; empty if it is known."""
+    # A verdict stays even if later rounds disagree: then it is open too.
     unclear = [metric for metric in metrics.values() if metric["rest"] != PASS and not _is_left(metric)]
     if not unclear or any(_is_left(metric) for metric in metrics.values()):
         return ""
@@ -339,15 +339,15 @@ def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     return f"; pairs spread by {spread}: it is open whether that is all"
 
 
-#: Part of bare's time by which runs have to be longer, and part of what they are longer that is named.
+#: Least part of bare's time by which runs are longer, and least part of this extra time that a line names.
 MUCH_LONGER, LARGE_PART = 0.1, 0.03
 
 
 def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str:
-    """Return where the time of a slower container went, in a line; empty where its runs take as long as bare's.
+    """Return the use of a slower container's extra time, in one line; empty if its runs take as long as bare's.
 
     :param cores: processors that a side has on the first node.
-    :param before: seconds of a run of the container that pass before its program begins; 0 where they are not known.
+    :param before: seconds of a run of the container that pass before its program begins; 0 if they are not known.
     """
     longer = container.seconds - bare.seconds
     if longer < MUCH_LONGER * bare.seconds or not bare.seconds:
@@ -361,7 +361,7 @@ def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str
         (helping, "in the runtime's helpers"),
         (longer - user - system - helping, "waiting"),
     ]
-    # What runs of a moment use is hardly seen.
+    # Very short runs are hardly observed.
     is_known = bare.user and container.user
     listed = [f"{number(part, 2)} {word}" for part, word in sorted(parts, reverse=True) if part > LARGE_PART * longer]
     begins = "before the program begins (launcher, runtime, scripts of the image's environment)"
@@ -378,7 +378,7 @@ Slowing = Tuple[Cause, str, Dict[str, float]]
 
 
 class Tried(NamedTuple):
-    """A cause whose remedy ran beside the others, that remedy, and its result as the record has it."""
+    """Keep a cause with a tried remedy, that remedy, and its result as in the record."""
 
     cause: Cause
     remedy: Remedy
@@ -386,7 +386,7 @@ class Tried(NamedTuple):
 
 
 class Endings(NamedTuple):
-    """How many runs of a container ended ``badly`` or hung, and how many ``runs`` it had."""
+    """Count the ``runs`` of a container, and those that ended ``badly`` or hung."""
 
     badly: int
     runs: int
@@ -398,14 +398,14 @@ class Endings(NamedTuple):
 
 
 class Explaining:
-    """Explain the failures of a job by what its sides saw and used.
+    """Explain the failures of a job by the observations of its sides and the resources of their runs.
 
     :param facts: of the job.
     :param runs: of the record, which grows.
     """
 
     def __init__(self, facts: Facts, runs: List[Dict[str, Any]]) -> None:
-        """Pair each container with what it is compared with."""
+        """Pair each container with the side that it is compared with."""
         self._facts, self._runs = facts, runs
         self._pairs = pairs_of(facts.sides)
         self._metrics = {metric.name: metric for metric in facts.metrics}
@@ -429,10 +429,10 @@ class Explaining:
         tried: Sequence[Tried],
         before: Mapping[str, float],
     ) -> Tuple[List[Dict[str, Any]], str]:
-        """Return what can explain the metrics that failed, and where the time of the worst went, in a line.
+        """Return the possible causes of the failed metrics, and a line about the extra time of the worst.
 
         :param failed: side and metric of those that failed.
-        :param tried: causes whose remedies ran, with their results.
+        :param tried: causes with tried remedies, and their results.
         :param before: by side, seconds of a run that pass before its program begins.
         """
         found: List[Cause] = []
@@ -457,7 +457,7 @@ class Explaining:
         ]
 
     def differences(self, name: str, job: Mapping[str, str], ends: bool) -> List[List[Cause]]:
-        """Return what a container has otherwise than what it is compared with and can be taken back, by kind.
+        """Return the reversible differences between a container and the side that it is compared with, by kind.
 
         :param job, ends: see :func:`halving.differences`.
         """
@@ -467,7 +467,7 @@ class Explaining:
         return halving.differences(*known, job, ends)
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
-        """Return why runs of containers may have ended or hung, where those that they are compared with did not.
+        """Return possible causes for containers with runs that ended or hung, if the compared side has no such run.
 
         :param endings: of each side with runs that ended badly or hung.
         :param tried: as for :meth:`explain_slowness`.
@@ -476,7 +476,7 @@ class Explaining:
         found = [cause for pair in pairs for cause in pair.named(self.ending(pair.subject.name))]
         entries = self._stored(found, tried)
         if len(pairs) != 1:
-            # Where several ended, nothing tells which of them a remedy mended.
+            # If several containers ended, it is unknown which of them a remedy mended.
             return entries
         ended = [*endings[pairs[0].subject.name]]
         return [{**entry, "ended": ended} for entry in entries]

@@ -1,8 +1,8 @@
-"""Find the cause of a failure that no rule explains: take half of all differences back, and halve what helped.
+"""Find the cause of a failure that no rule explains: take half of all differences back, and halve the half that helps.
 
-The differences are those of the environment, of how the container is started, and of limits. Groups of them become
-remedies; of a group that helps, both halves are next, until one difference remains, or several that act together
-(delta debugging: Zeller and Hildebrandt, IEEE TSE 28, 2002). A remedy with what remains then proves it, as for a rule.
+The differences are those of the environment, of the start of the container, and of limits. Groups of them become
+remedies. If a group helps, both halves are next, until one difference remains, or several that act together
+(delta debugging: Zeller and Hildebrandt, IEEE TSE 28, 2002). A remedy with these then proves it, as for a rule.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -36,13 +36,15 @@ _OF_STARTS = re.compile(
     r"_|PWD|OLDPWD|SHLVL|PS1|PROMPT_COMMAND|TERM|HOME|HOSTNAME|USER_PATH|CONTAINERCHECK_.*"
     r"|(PMIX|PMI|PMI2|OMPI|OPAL|PRTE|SLURM|HYDRA|MPI|MPIR|ORTE|FLUX|PALS|SLURMD)_.*"
 )
-#: Variables whose value is a list of places, in which one is found before the others.
+#: Variables that are lists of places: programs search them in order.
 _PATHS = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD")
-#: Where programs lie in any image.
+#: Directories of programs in any image.
 _STANDARD = re.compile(r"/(usr/)?(local/)?s?bin/?")
 #: Variables of runtimes that change no container, after the beginning of their names.
-_OF_STORAGE = re.compile(r"CACHEDIR|TMPDIR|CONFIGDIR|\w+_(USERNAME|PASSWORD|HOST)|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME")
-#: Variables by which a job tells MPI how to talk and start: bare takes them, and what a container has may not.
+_OF_STORAGE = re.compile(
+    r"CACHEDIR|TMPDIR|CONFIGDIR|\w+_(USERNAME|PASSWORD|HOST)|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME"
+)
+#: Variables of a job that set MPI's transports and start: bare accepts them, but the container's MPI may not.
 _OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!gds$)\w+|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_\w+")
 _SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
 _BEGINNINGS = tuple(start for each in _SETTINGS for start in (each, f"{each.rstrip('_')}ENV_"))
@@ -51,10 +53,10 @@ _BEGINNINGS = tuple(start for each in _SETTINGS for start in (each, f"{each.rstr
 def differences(
     bare: Observation, container: Observation, job: Mapping[str, str], ends: bool = False
 ) -> List[List[Cause]]:
-    """Return what a container has otherwise than bare and can be taken back, by kind; each cause has its change.
+    """Return the reversible differences of a container from bare, by kind; each cause has its change.
 
-    :param job: variables of the job: by some of them a runtime is told how to start containers.
-    :param ends: whether runs end badly, for which variables that bare takes may be the cause too.
+    :param job: variables of the job: some of them set how a runtime starts containers.
+    :param ends: whether runs end badly: then variables that bare accepts may be the cause too.
     """
     kinds = [
         [*_variables(bare, container), *_entries(bare, container)],
@@ -92,14 +94,14 @@ def _entries(bare: Observation, container: Observation) -> Iterator[Cause]:
             order = "first" if place == places[0] else "a place"
             by = f", set by {container.set_by[name]}" if name in container.set_by else ""
             sentence = f"{place} is {order} in {name} in the container{by}, and not on the host"
-            yield _cause(f"{name} {place}", sentence, f"take {place} out of {name}, or find what sets it", change)
+            yield _cause(f"{name} {place}", sentence, f"take {place} out of {name}, or find its source", change)
 
 
 def _of_job(container: Observation, job: Mapping[str, str], ends: bool) -> Iterator[Cause]:
-    """Yield each variable of the job that tells the runtime how to start containers, and where runs end, MPI."""
-    # These are taken back as variables of the container.
+    """Yield each variable of the job that sets how the runtime starts containers, and, if runs end, those of MPI."""
+    # Other causes take these back, as variables of the container.
     known = {container.set_by.get(name) for name in container.environment}
-    remedy = "unset it where jobs are started: a module, a profile or the site's file sets it"
+    remedy = "unset it in the environment of jobs: a module, a profile or the site's file sets it"
     for name in sorted(job):
         rest = next((name[len(start) :] for start in _BEGINNINGS if name.startswith(start)), "")
         of_runtime = rest and not _OF_STORAGE.fullmatch(rest) and name not in known
@@ -114,7 +116,7 @@ def _limits(bare: Observation, container: Observation) -> Iterator[Cause]:
         inside, host = container.limits.get(name, ""), bare.limits.get(name, "")
         if inside and host and inside != host:
             sentence = f"the limit of {name[len('Max ') :]} is {inside} in the container, {host} on the host"
-            remedy = "have what starts containers leave it as it is (ulimit)"
+            remedy = "start containers without a change of this limit (ulimit)"
             yield _cause(name, sentence, remedy, Change(LIMIT, f"{name}={host}"))
 
 
@@ -123,7 +125,7 @@ def _cause(about: str, sentence: str, remedy: str, change: Change) -> Cause:
 
 
 def together(causes: Sequence[Cause]) -> Cause:
-    """Return causes as one, whose change takes all of them back."""
+    """Return causes as one; its change takes all of them back."""
     if len(causes) == 1:
         return causes[0]
     sets: Dict[str, List[str]] = {}
@@ -151,9 +153,9 @@ Helps = Callable[[List[List[Cause]]], List[bool]]
 
 
 def culprits(kinds: Sequence[List[Cause]], helps: Helps) -> List[Cause]:
-    """Return the fewest differences that have to be taken back together; empty where all of them do not help.
+    """Return the fewest differences that have to be taken back together; empty if all together do not help.
 
-    :param kinds: differences by kind: what spoils the container if it is taken back, spoils only tests of its kind.
+    :param kinds: differences by kind: a difference that spoils the container if it is taken back affects only its kind.
     """
     groups = [*kinds, *([[cause for kind in kinds for cause in kind]] if len(kinds) > 1 else [])]
     found = next((group for group, helped in zip(groups, helps(groups) if groups else ()) if helped), None)
@@ -161,7 +163,7 @@ def culprits(kinds: Sequence[List[Cause]], helps: Helps) -> List[Cause]:
 
 
 def _halve(among: List[Cause], taken: List[Cause], helps: Helps) -> List[Cause]:
-    """Return the differences among some that help, where others are taken back too.
+    """Return those of some differences that help, together with others that are taken back too.
 
     :param among: they help if all are taken back.
     :param taken: the others.

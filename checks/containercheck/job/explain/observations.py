@@ -1,4 +1,4 @@
-"""Read what the sides of a job saw before the rounds (job/observation.py), and pair those that are compared."""
+"""Read the observations of a job's sides before the rounds (job/observation.py), and pair the compared sides."""
 
 import json
 import re
@@ -11,19 +11,19 @@ from containercheck.job.explain.causes import Cause
 
 
 class Observation(NamedTuple):
-    """What one side saw.
+    """Hold the observation of one side.
 
-    :ivar host: node on which it was seen; empty where that is not known.
-    :ivar nodes: values that are others on the job's other nodes, by the node's name and then by their field here.
+    :ivar host: observed node; empty if that is not known.
+    :ivar nodes: values that differ on the job's other nodes, by the node's name and then by their field here.
     :ivar environment: variables, with their value or a fingerprint of it.
-    :ivar fingerprints: of the variables' values, by name; the same in all jobs of a user, and empty for what may be a
+    :ivar fingerprints: of the variables' values, by name; the same in all jobs of a user, and empty for a possible
         secret.
     :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers.
     :ivar image_variables: names of the variables that the image sets by itself.
     :ivar limits: soft limits, in the words of /proc.
     :ivar hard_limits: up to which a process may raise its soft ones.
-    :ivar cgroup_limits: what its cgroups allow: ``processors``, bytes of ``memory``, ``processes``; only what they do.
-    :ivar machine: what ``uname -m`` says; and ``instructions``: those by which libraries choose their kernels.
+    :ivar cgroup_limits: existing limits of its cgroups: ``processors``, bytes of ``memory``, ``processes``.
+    :ivar machine: output of ``uname -m``; and ``instructions``: those by which libraries choose their kernels.
     :ivar status: capabilities, seccomp and such, in the words of /proc.
     :ivar mounts: type, source, options, and options of the whole file system, by directory.
     :ivar space: size and free bytes, by directory.
@@ -64,7 +64,7 @@ class Observation(NamedTuple):
         return cls(**{name: stored[name] for name in cls._fields if name in stored})
 
     def at(self, host: str) -> "Optional[Observation]":
-        """Return what the side saw on one of the job's nodes; None where that is not known."""
+        """Return the observation of the side on one of the job's nodes; None if that is not known."""
         if host == self.host:
             return self
         return self._replace(host=host, nodes={}, **self.nodes[host]) if host in self.nodes else None
@@ -75,24 +75,24 @@ _MEDIANS = ("user", "system", "helpers", "faults", "major_faults", "memory", "wa
 
 
 class Use(NamedTuple):
-    """What the runs of a side used, on the job's first node: medians of seconds, and all that was seen of the rest.
+    """Hold the resources that the runs of a side used, on the job's first node: medians of seconds, and other values.
 
-    Libraries, interfaces and shared memory are those of all nodes, where a scheduler lets them be watched.
+    Libraries, interfaces and shared memory are those of all nodes, if a scheduler lets the job watch them.
 
     :ivar seconds: of a run, by the clock.
-    :ivar user, system: processor time of its own processes.
+    :ivar user, system: processor time of the side's processes.
     :ivar helpers: processor time of the runtime's helpers.
     :ivar threads: most threads of a process that computed, in half of the runs.
     :ivar watched: seconds of a run after which faults and switches were last counted.
     :ivar libraries: paths of libraries that were mapped.
     :ivar interfaces: of its connections.
-    :ivar throttled: in how many of how many periods it was held back, and the processors allowed; empty for no quota.
+    :ivar throttled: periods in which a quota held it back, all periods, and the processors allowed; empty for no quota.
     :ivar faults, major_faults: page faults, and those of them that read from a file.
     :ivar memory, memory_limit: most bytes that its processes held, and bytes that its cgroup allows; 0 for no limit.
     :ivar switched_out: how often its processes had to leave their processor to another one.
     :ivar shared_memory: segments in /dev/shm that were mapped.
     :ivar devices: of fabrics that its processes had open.
-    :ivar processors: on which the threads of its processes may run, all together; 0 where that is not known.
+    :ivar processors: on which the threads of its processes may run, all together; 0 if that is not known.
     :ivar read: bytes that its processes read from disks.
     :ivar user_namespaces: of the processes that computed, without that of the job.
     """
@@ -119,18 +119,18 @@ class Use(NamedTuple):
 
     @classmethod
     def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> "Use":
-        """Return what the runs of a side used, by the side's name in the record."""
+        """Return the resources that the runs of a side used, by the side's name in the record."""
         return cls.of([run for run in runs if run["side"] == name])
 
     @classmethod
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> "Use":
-        """Return what some runs of the record used: those that ended well, and if none did, those that hung.
+        """Return the resources of some runs of the record: those that ended well, and if none did, those that hung.
 
-        A run that died may not have come to all that it would have used.
+        A run that died may have ended before it used some resources.
         """
         runs = [run for run in runs if run.get("used")]
         runs = [run for run in runs if run["status"] == 0] or [run for run in runs if run.get("timed_out")]
-        # The first one reads image and input from the disk: it is not like the others.
+        # The first run is different: it reads image and input from the disk.
         runs = runs[1:] or runs
         used = [run["used"] for run in runs]
         if not used:
@@ -153,14 +153,14 @@ class Use(NamedTuple):
 
 
 def _all(used: Sequence[Mapping[str, Any]], name: str) -> FrozenSet[str]:
-    """Return what any of some runs had of something."""
+    """Return the union of a value over some runs."""
     return frozenset().union(*(each[name] for each in used))
 
 
 def of_pair(
     stagedir: Path, runs: Sequence[Mapping[str, Any]], names: Tuple[str, str]
 ) -> Tuple[Optional[Observation], Optional[Observation], Tuple[Use, Use]]:
-    """Return what two sides of a job saw, and what their runs used.
+    """Return the observations of two sides of a job, and the resources of their runs.
 
     :param runs: of the record.
     :param names: of the sides.
@@ -170,19 +170,19 @@ def of_pair(
 
 
 def read(stagedir: Path, side: str) -> Optional[Observation]:
-    """Return what a side saw; None where the job did not record it."""
+    """Return the observation of a side; None if the job did not record it."""
     try:
         return Observation.from_json(json.loads((stagedir / contract.observed_file(side)).read_text()))
     except (OSError, ValueError):
         return None
 
 
-#: Words of the rules for where something is, and for the thing itself.
+#: Words of the rules for a place, and for the thing itself.
 CONTAINER, HOST = ("in the container", "the container"), ("on the host", "the host")
 
 
 class Pair(NamedTuple):
-    """A container, and the side that it is compared with.
+    """Pair a container with the side that it is compared with.
 
     :ivar subject: the container.
     :ivar baseline: bare, or another container.
@@ -196,17 +196,17 @@ class Pair(NamedTuple):
     def seen(
         self, stagedir: Path, runs: Sequence[Mapping[str, Any]]
     ) -> Tuple[Optional[Observation], Optional[Observation], Tuple[Use, Use]]:
-        """Return what both saw, the baseline first, and what their runs used.
+        """Return the observations of both, the baseline first, and the resources of their runs.
 
         :param runs: of the job's record.
         """
         return of_pair(stagedir, runs, (self.baseline.name, self.subject.name))
 
     def named(self, causes: Iterable[Cause]) -> List[Cause]:
-        """Return causes with the names of both sides in their sentences, where the job has several containers.
+        """Return causes with the names of both sides in their sentences, if the job has several containers.
 
-        The rules speak of "the container" and "the host"; remedies stay as they are, because what they change is the
-        container or the host.
+        The rules speak of "the container" and "the host". Remedies stay as they are, because they change the container
+        or the host.
         """
         if self.is_only:
             return [*causes]

@@ -1,6 +1,6 @@
-"""Find what differs between what both sides saw before the rounds, by the rules of ``rules.ini``.
+"""Find the differences between the observations of both sides before the rounds, by the rules of ``rules.ini``.
 
-And remark on conditions that have cost others time or runs, and that did no harm today. A remark fails nothing.
+Also remark on conditions that have cost others time or runs, and did no harm in this job. A remark fails nothing.
 Conditions of a healthy node give none.
 """
 
@@ -54,9 +54,9 @@ _OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
     (r"hwloc_|rmaps_|rtc_", CORES, 60),
     (r"oob_|plm_|ras_|odls_|routed_|grpcomm_|ess_|orte_|prte_", (START,), 50),
 )
-#: Where an image has its programs: what is mounted there hides some of its files.
+#: Directories of an image's programs: a mount there hides some of its files.
 OF_IMAGE = ("/usr/", "/opt/", "/lib", "/bin/", "/sbin/")
-#: Begins a value that is not shown, as it may be a secret.
+#: Beginning of a value that is hidden because it may be a secret.
 HIDDEN = "hidden:"
 
 
@@ -83,18 +83,18 @@ def of_variable(name: str, bare: Observation, container: Observation) -> Tuple[s
     by = container.set_by.get(name)
     setting = name if inside.startswith(HIDDEN) else f"{name}={inside}"
     if by:
-        remedy = f"unset {by} where jobs are started: a module, a profile or the site's file sets it"
+        remedy = f"unset {by} in the environment of jobs: a module, a profile or the site's file sets it"
     elif name in container.image_variables:
         remedy = f"take {name} out of the image's environment, or set it as on the host"
     else:
-        remedy = f"find what sets {name} for containers: the runtime's configuration, a wrapper or the image"
+        remedy = f"find the setting of {name} for containers: in the runtime's configuration, a wrapper or the image"
     where = f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"
     sentence = f"{setting} is set {where}, and {f'is {host}' if is_set else 'not'} on the host"
     return sentence, remedy, change or Change(UNSET, name)
 
 
 def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where /dev/shm is smaller in the container, or nearly full there."""
+    """Yield a cause if /dev/shm is smaller in the container, or nearly full there."""
     inside, host = container.space.get("/dev/shm"), bare.space.get("/dev/shm")
     change = Change(BIND, "/dev/shm")
     if inside and host and inside[0] < min(SMALL, host[0] / 2):
@@ -104,7 +104,7 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the container may use fewer processors."""
+    """Yield a cause if the container may use fewer processors."""
     inside, host = (_allowed(side, "Cpus_allowed_list") for side in (container, bare))
     if inside and len(inside) < len(host):
         lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
@@ -112,20 +112,20 @@ def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def memory_nodes(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the container may use the memory of fewer parts of the node (NUMA)."""
+    """Yield a cause if the container may use the memory of fewer parts of the node (NUMA)."""
     inside, host = (_allowed(side, "Mems_allowed_list") for side in (container, bare))
     if inside and len(inside) < len(host):
         yield RULES["memory nodes"].cause(container=len(inside), host=len(host))
 
 
 def _allowed(side: Observation, name: str) -> Set[int]:
-    """Return the numbers in a list of a side's status; none where it is not known."""
+    """Return the numbers in a list of a side's status; none if it is not known."""
     listed = side.status.get(name, "")
     return cores_of(listed) if listed else set()
 
 
 def values(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each rule on a single value that both sides have, where both values match."""
+    """Yield a cause for each rule on a single value that both sides have, if both values match."""
     for _, rule in rules_of("value"):
         field, _, name = rule.fields["value"].partition(" ")
         inside, host = (
@@ -182,7 +182,7 @@ def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the container's programs find another kind of processor, or one with fewer instructions."""
+    """Yield a cause if the container's programs find another kind of processor, or one with fewer instructions."""
     hidden = [each for each in bare.instructions if each not in container.instructions]
     if bare.machine and container.machine and bare.machine != container.machine:
         yield RULES["processor: architecture"].cause(container=container.machine, host=bare.machine)
@@ -191,7 +191,7 @@ def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def old_c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the container's glibc is much older: newer ones know newer processors."""
+    """Yield a cause if the container's glibc is much older: newer ones know newer processors."""
     inside, host = (_release_of_glibc(side.libc) for side in (container, bare))
     if inside and host and host - inside >= OLDER:
         yield RULES["libc: old"].cause(container=inside, host=host)
@@ -203,7 +203,7 @@ def _release_of_glibc(text: str) -> int:
 
 
 def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the image is read through FUSE, and what it is compared with is not."""
+    """Yield a cause if the image is read through FUSE, and the side that it is compared with is not."""
     if _reads_through_fuse(container) and not _reads_through_fuse(bare):
         yield RULES["image mount"].cause(Change(UNPACK))
 
@@ -213,7 +213,7 @@ def _reads_through_fuse(side: Observation) -> bool:
 
 
 def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where a directory in which programs write is slower in the container: its kind, or ``sync``."""
+    """Yield a cause if a directory in which programs write is slower in the container: its kind, or ``sync``."""
     for place in dict.fromkeys(("/tmp", *_written(bare), *_written(container))):
         inside, host = (type_of(side, place) for side in (container, bare))
         if inside and host and inside != host and inside.startswith(("overlay", "fuse")):
@@ -223,7 +223,7 @@ def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where little is free for temporary files in the container: a run that needs more ends."""
+    """Yield a cause if little space is free for temporary files in the container: a run that needs more ends."""
     for place in dict.fromkeys(("/tmp", container.environment.get("TMPDIR") or "/tmp")):
         inside, host = (below(side.space, place) for side in (container, bare))
         if inside and host and inside[1] < LITTLE and inside[1] < host[1] / 2:
@@ -231,13 +231,13 @@ def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause
 
 
 def _written(side: Observation) -> List[str]:
-    """Return the directories of a side in which its programs may write, but for its home."""
+    """Return the directories of a side in which its programs may write, except its home."""
     home = side.environment.get("HOME", "")
     return [path for path, state in side.directories.items() if state == "usable" and path != home]
 
 
 def below(mounts: Any, place: str) -> Any:
-    """Return the value of the innermost mount that a directory lies on; empty where that is not known.
+    """Return the value of the innermost mount that a directory lies on; empty if that is not known.
 
     :param mounts: values by directory.
     """
@@ -246,7 +246,7 @@ def below(mounts: Any, place: str) -> Any:
 
 
 def type_of(side: Observation, place: str) -> str:
-    """Return the type of the file system that a directory lies on; empty where that is not known."""
+    """Return the type of the file system that a directory lies on; empty if that is not known."""
     return next(iter(below(side.mounts, place)), "")
 
 
@@ -256,13 +256,13 @@ def is_synchronous(side: Observation, place: str) -> bool:
 
 
 def priority(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the container's processes come after others: their nice value, or their policy."""
+    """Yield a cause if the container's processes have a lower priority: by their nice value, or their policy."""
     inside, host = container.priority, bare.priority
     if inside and host and inside[0] > host[0]:
-        # To take it back is a privilege.
+        # Only a privileged process can take it back.
         yield RULES["priority: nice"].cause(container=inside[0], host=host[0])
     if inside and host and inside[1] != host[1] and inside[1] in POLICIES:
-        # From idle, it is a privilege too: sched(7).
+        # Only a privileged process can leave the idle policy too: sched(7).
         usual = Change(PREFIX, "chrt -o 0") if (inside[1], host[1]) == (BATCH, 0) else None
         yield RULES["priority: policy"].cause(usual, container=POLICIES[inside[1]])
 
@@ -301,10 +301,10 @@ def _kinds_of(key: str) -> Tuple[Tuple[str, ...], int]:
 
 
 def _binding(key: str, differing: Sequence[str], bare: Observation) -> Tuple[Optional[Change], str]:
-    """Return the container with the host's directory of a setting, and what else of it differs, for the sentence.
+    """Return the change that binds the host's directory of a setting, and its other differences, for the sentence.
 
-    None where the host has no such file, where a home has it, and where another setting of it slows the same: it would
-    not be known which of both helps.
+    None if the host has no such file, or if the file is in a home. Also None if another setting of the directory slows
+    the same metrics: the experiment could not separate the two.
     """
     path = key.rsplit(" ", 1)[0]
     directory = path.rpartition("/")[0]
@@ -335,7 +335,7 @@ def devices(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for what differs and no experiment can take back: of processes, and over the image."""
+    """Yield a cause for each difference that no experiment can take back: of processes, and over the image."""
     for name, rule in rules_of("attribute"):
         inside, host = container.status.get(name, ""), bare.status.get(name, "")
         if inside and host and inside != host:
@@ -345,7 +345,7 @@ def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield RULES["files over the image"].cause(container=" and ".join(over[:3]))
 
 
-#: What looks for differences; each yields the causes between what bare and a container saw.
+#: Rules that find differences; each yields the causes between the observations of bare and of a container.
 RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     variables,
     shared_memory,
@@ -373,16 +373,16 @@ NO_SINGLE_COPY = 2
 
 
 def _remarks_on(seen: Observation) -> Iterator[str]:
-    """Yield what is wrong with what a side saw on a node."""
+    """Yield the problems in a side's observation on a node."""
     limit = seen.limits.get("Max locked memory", "")
     if devices_below(seen, INFINIBAND) and limit.isdigit() and int(limit) < LOCKED:
         yield (
-            f"only {size(int(limit))} of memory may be locked on a node with InfiniBand, whose libraries need more: "
+            f"only {size(int(limit))} of memory may be locked on a node with InfiniBand; its libraries need more: "
             "raise the limit (ulimit -l) for jobs"
         )
     space = seen.space.get("/dev/shm")
     if space and space[1] < min(FULL, space[0] / 2):
-        yield f"/dev/shm has {size(space[1])} free of {size(space[0])}: remove what killed runs left there"
+        yield f"/dev/shm has {size(space[1])} free of {size(space[0])}: remove the files that killed runs left there"
     scope = seen.kernel.get("ptrace_scope", "")
     if scope.isdigit() and int(scope) >= NO_SINGLE_COPY:
         yield (
@@ -397,9 +397,9 @@ def _remarks_on(seen: Observation) -> Iterator[str]:
 
 
 def remarks(sides: Mapping[str, Optional[Observation]]) -> List[str]:
-    """Return what is wrong on a job's nodes, each once, with the sides and nodes that it concerns.
+    """Return the problems on a job's nodes, each once, with the sides and nodes that it concerns.
 
-    :param sides: what each saw, by its label; None where it is not known.
+    :param sides: observation of each, by its label; None for an unknown one.
     """
     concerned: Dict[str, List[str]] = {}
     for label, seen in sides.items():

@@ -1,4 +1,4 @@
-"""Find what differs between what the runs of both sides used, by the rules of ``rules.ini``."""
+"""Find the differences between the resources that the runs of both sides used, by the rules of ``rules.ini``."""
 
 import re
 from typing import Callable, FrozenSet, Iterable, Iterator, Mapping, Optional, Sequence, Set
@@ -40,18 +40,18 @@ _OPENMP = {"GNU's": r"/libgomp", "LLVM's or Intel's": r"/lib(omp|iomp5)\b"}
 NO_DIRECT_COPIES = ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_smsc=^cma")
 #: Part of a cgroup's memory from which on it is tight.
 NEARLY = 0.7
-#: Seconds for which both have to be watched before rates are compared: those of a start say nothing of a run.
+#: Seconds for which both have to be watched before rates are compared: the rates of a start are not those of a run.
 SHORTEST = 1.0
 #: Factor on bytes read from disks, and number of them in a run, from which on they are named.
 MORE_BYTES, MANY_BYTES = 5, 64 << 20
-#: Part of bare's time, and of what the container takes longer, that helpers must take before they are named.
+#: Part of bare's time, and of the container's extra time, that helpers must take before they are named.
 BUSY_HELPERS = 0.1
 #: Part of their time by which the container has to be slower: they run at the same time, and may slow nothing.
 HELD_UP_BY_HELPERS = 0.25
 
 
 def throttling(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where a quota of processor time holds the container back, and not bare."""
+    """Yield a cause if a quota of processor time holds the container back, and not bare."""
     inside, host = container.throttled, bare.throttled
     if inside and inside[0] > HELD_BACK * inside[1] and not (host and host[0] > HELD_BACK * host[1]):
         times, periods, cores = inside
@@ -59,14 +59,14 @@ def throttling(bare: Use, container: Use) -> Iterator[Cause]:
 
 
 def threads(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where a process has far more threads in the container."""
+    """Yield a cause if a process has far more threads in the container."""
     if bare.threads and container.threads >= 2 * bare.threads + 2:
         change = Change(SET, f"OMP_NUM_THREADS={bare.threads}")
         yield RULES["threads"].cause(change, container=container.threads, host=bare.threads)
 
 
 def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the container computes with another library of linear algebra."""
+    """Yield a cause if the container computes with another library of linear algebra."""
     inside, host = (_blas(side.libraries) for side in (container, bare))
     if inside and host and inside != host:
         rule = RULES["linear algebra: reference" if inside == _REFERENCE_NAME else "linear algebra"]
@@ -112,7 +112,7 @@ def families_of(uses: Iterable[Use]) -> Set[str]:
 
 
 def families(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where both sides have another MPI, of the same family or not, or another OpenMP."""
+    """Yield a cause if both sides have another MPI, of the same family or not, or another OpenMP."""
     for rule, names in (("family: MPI", _MPI_LIBRARIES), ("family: OpenMP", _OPENMP)):
         inside, host = (_known(side, names) for side in (container, bare))
         if inside and inside == host:
@@ -128,28 +128,28 @@ def _file_of(path: str, known: Mapping[str, str]) -> str:
 
 
 def user_namespaces(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the ranks of a node are in several user namespaces, and cannot copy from one another.
+    """Yield a cause if the ranks of a node are in several user namespaces, and cannot copy from one another.
 
-    What Open MPI 4.1 does then is slower, and hung HPCC's PTRANS in rootless containers: not with these settings.
+    Open MPI 4.1 is then slower, and hung HPCC's PTRANS in rootless containers. It does neither with these settings.
     """
     if container.user_namespaces > 1 >= bare.user_namespaces:
         options = " or ".join(f"{each.name}'s {each.shared_namespace}" for each in RUNTIMES if each.shared_namespace)
         change, besides = None, ""
         if families_of([container]) == {OPEN_MPI}:
-            besides = f"; or tell Open MPI not to try ({' '.join(NO_DIRECT_COPIES)})"
+            besides = f"; or switch off these copies in Open MPI ({' '.join(NO_DIRECT_COPIES)})"
             change = Change(SET, AND.join(NO_DIRECT_COPIES))
         words = {"container": container.user_namespaces, "options": options, "besides": besides}
         yield RULES["namespaces"].cause(change, **words)._replace(stays=True)
 
 
 def segments(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the ranks of bare share memory in /dev/shm, and those of the container do not."""
+    """Yield a cause if the ranks of bare share memory in /dev/shm, and those of the container do not."""
     if bare.shared_memory and not container.shared_memory and container.libraries:
         yield RULES["segments"].cause(Change(BIND, "/dev/shm"), host=min(bare.shared_memory))
 
 
 def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the container's cgroup gives it less memory, which is that for files too."""
+    """Yield a cause if the container's cgroup gives it less memory, which also holds its cached files."""
     limit, host = container.memory_limit, bare.memory_limit
     if limit and (not host or limit < host):
         used = f", of which a run's processes held {size(int(container.memory))}" if container.memory else ""
@@ -169,7 +169,7 @@ def rates(bare: Use, container: Use) -> Iterator[Cause]:
 
 
 def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the ranks talk over another interface in the container; what tells them to comes first."""
+    """Yield a cause if the container's ranks use another network interface; rules on such settings come first."""
     inside, host = (side.interfaces - {"lo"} for side in (container, bare))
     if inside and inside - host:
         over = ", ".join(sorted(host)) if host else "the fabric or shared memory"
@@ -178,7 +178,7 @@ def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
 
 
 def _over_interfaces(names: Sequence[str], container: Use) -> Optional[Change]:
-    """Return the container with the variables that name interfaces to what it loads; None for nothing that has any."""
+    """Return the change that sets the interfaces in variables of the loaded libraries; None if no library has one."""
     if not names:
         return None
     every = ",".join(names)
@@ -190,26 +190,26 @@ def _over_interfaces(names: Sequence[str], container: Use) -> Optional[Change]:
 
 
 def fabric_devices(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the ranks of bare have devices of a fabric open, and those of the container none."""
+    """Yield a cause if the ranks of bare have devices of a fabric open, and those of the container none."""
     if bare.devices and not container.devices and container.libraries:
         yield RULES["fabric"].cause(host=min(bare.devices))
 
 
 def where_threads_run(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the threads of the container may run on at most half of the processors of bare's."""
+    """Yield a cause if the threads of the container may run on at most half of the processors of bare's."""
     if container.processors and 2 * container.processors <= bare.processors:
         inside = f"{container.processors} processor" + ("s" if container.processors > 1 else "")
         yield RULES["processors: of threads"].cause(container=inside, host=f"{bare.processors} processors")
 
 
 def reads(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the container's processes read far more from disks."""
+    """Yield a cause if the container's processes read far more from disks."""
     if container.read > MORE_BYTES * bare.read and container.read > MANY_BYTES:
         yield RULES["reads"].cause(container=size(container.read), host=size(bare.read))
 
 
 def helpers(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the runtime's helpers take much processor time, and the container that much longer."""
+    """Yield a cause if the runtime's helpers take much processor time, and the container takes longer by as much."""
     longer = container.seconds - bare.seconds
     is_much = container.helpers > BUSY_HELPERS * max(bare.seconds, longer)
     is_more = container.helpers > 2 * bare.helpers + 0.5
@@ -218,7 +218,7 @@ def helpers(bare: Use, container: Use) -> Iterator[Cause]:
         yield RULES["helpers"].cause(Change(UNPACK), **words)
 
 
-#: What looks for differences; each yields the causes between what the runs of bare and of a container used.
+#: Rules that find differences; each yields the causes between the resources that runs of bare and a container used.
 RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
     throttling,
     threads,
