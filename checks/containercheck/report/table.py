@@ -70,7 +70,7 @@ def what_failed(case: Case, run: Case) -> str:
 
 
 def overhead(row: Row) -> str:
-    """Return a row's overhead, with its interval where that says anything; empty where nothing was compared."""
+    """Return a row's overhead, with its interval where that says anything; empty if nothing was compared."""
     if not row.is_comparison:
         return ""
     unit, half, low, high, middle = row.overhead_unit, row.interval, row.low, row.high, row.overhead or 0.0
@@ -106,7 +106,7 @@ def side(row: Row, which: str, labelled: bool) -> str:
 
 
 def spreads(row: Row) -> str:
-    """Return the spread of the baseline's values and that of the subject's; empty where they are not known.
+    """Return the spread of the baseline's values and that of the subject's; empty if they are not known.
 
     In percent of the side's median, or in the metric's unit where the overhead is in that.
     """
@@ -219,7 +219,7 @@ def lost_lines(cases: Iterable[Case]) -> list[str]:
 
 
 def by_reason(cases: Iterable[Case]) -> list[Reason]:
-    """Return why cases were skipped, the reason with most of them first; nothing where none was."""
+    """Return why cases were skipped, the reason with most of them first; nothing if none was."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
@@ -249,7 +249,7 @@ def notes(cases: Sequence[Case]) -> list[str]:
 
 
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on open verdicts; nothing where nothing was compared."""
+    """Return the line on open verdicts; nothing if nothing was compared."""
     judged = sum(len(selections.judged(case)) for case in cases)
     return [_open(cases, judged)] if judged else []
 
@@ -279,5 +279,5 @@ def _open(cases: Sequence[Case], judged: int) -> str:
         goes_on = f"{typed('run')} --minutes {minutes} --resume"
         return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
     if selections.needs(cases):
-        return f"{text} after too few rounds to tell what it takes: {typed('run')} --resume"
+        return f"{text} after too few rounds for a forecast: {typed('run')} --resume"
     return f"{text}, and more rounds would not close {pronoun}: it takes longer runs or a quieter machine"
