@@ -1,1 +1,1 @@
-"""The commands of the command line: run, estimate, nightly, acceptance, references, report."""
+"""Define the commands of the command line, one module for each."""

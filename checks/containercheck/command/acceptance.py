@@ -1,4 +1,4 @@
-"""Decide whether a container runtime, or an image, may replace another one; compare several, as D12.6 section 9."""
+"""Decide if a container runtime or an image may replace another one, or compare several, as in D12.6 section 9."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may provide.
 COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
-#: Verdicts on a case and on the whole, the worst first; and the exit status of each.
+#: Verdicts on a case and on the whole, and the exit status of each.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: parsers.FINE, REJECTED: parsers.BROKEN, UNDECIDED: parsers.NOT_JUDGED}
 
@@ -52,7 +52,7 @@ def is_image(word: str) -> bool:
 
 
 def resolved(word: str) -> str:
-    """Return the path of the runtime that a word names, with the way in which it is to run images if one is named.
+    """Return the path of the runtime that a word names, with its way to run images if the word names one.
 
     :param word: a command, a path, a module, or the name of a runtime.
     :raises UnknownCandidate: no runtime has this name.
@@ -75,10 +75,10 @@ def resolved(word: str) -> str:
 
 
 def version(word: str) -> str:
-    """Return the version that a runtime prints, in one line, and the way in which it runs images."""
+    """Return the version that a runtime prints, in one line, and its way to run images."""
     path, way = container_runtimes.with_way(word)
     try:
-        # Some print it as an error.
+        # Some runtimes print it to standard error.
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         output = subprocess.run([path, "--version"], text=True, errors="replace", timeout=60, **pipes).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -87,13 +87,13 @@ def version(word: str) -> str:
 
 
 def identity(kind: str, word: str) -> str:
-    """Return the name of a candidate with what identifies it: a runtime's version, or an image's digest."""
+    """Return the name of a candidate with its identity: a runtime's version, or an image's digest."""
     path = Path(word)
     if kind == "runtimes":
         return f"{word}, {version(word)}"
     if path.is_file():
         return f"{word}, sha256 {file_trees.digest_of(path)}"
-    # An address contains its digest; a directory has nothing better than its time.
+    # An address contains its digest. A directory is identified by its time.
     return f"{word}, of {path.stat().st_mtime_ns}" if path.is_dir() else word
 
 
@@ -102,14 +102,14 @@ def verdict(case: Case) -> str:
     if selections.failure(case):
         return REJECTED
     if not case.rows:
-        # It has no metrics: it passed by its answers, if anything ran.
+        # Without metrics, it passed by its answers if anything ran.
         return ACCEPTED if case.result == "pass" and case.measured else UNDECIDED
     verdicts = {row.verdict for row in case.rows}
     return ACCEPTED if verdicts == {PASS} else UNDECIDED
 
 
 def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the tables, the verdict on each case and the one on the whole, and return the exit status.
+    """Print the tables, the verdict on each case and the whole verdict, and return the exit status.
 
     :param titles: the compared runtimes or images, by the name of their side.
     """
@@ -155,7 +155,7 @@ def reason(case: Case, word: str) -> str:
 def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Return the checks' variable for the candidates, and their paths by side.
 
-    :raises UnknownCandidate: a candidate does not exist, or they are of several kinds.
+    :raises UnknownCandidate: a candidate does not exist, or both runtimes and images are named.
     """
     kinds = {is_image(word) for word in words}
     if len(kinds) > 1:
@@ -164,7 +164,7 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
-    # A candidate may have a name of its own, and a way to run images.
+    # A candidate may have a name (NAME=), and a way to run images.
     named = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
     paths = [resolved(word[match.end() if match else 0 :]) for word, match in zip(words, named)]
     try:
@@ -173,16 +173,16 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
         raise UnknownCandidate(str(error)) from None
     kinds_of = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
     if len(set(kinds_of)) > 1 and all(kinds_of):
-        # Each is compared with bare, and none is the successor of another.
+        # Each is compared with bare, not with another candidate.
         names = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
     names = [match[1] if match else name for name, match in zip(names, named)]
     if len({*names}) < len(names):
-        raise UnknownCandidate(f"each candidate needs a name of its own: {', '.join(names)}")
+        raise UnknownCandidate(f"the names of candidates have to differ: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))
 
 
 def put_on_path(paths: Mapping[str, str]) -> None:
-    """Put the first candidate that builds images on the PATH where no runtime is: nothing would build them.
+    """Put the first candidate that builds images on the PATH if there is no runtime to build them.
 
     :param paths: the candidates, by the name of their side.
     """
@@ -210,11 +210,11 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         parser.error(str(error))
     built_by_each = options.built_by_each
     if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
-        parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
+        parser.error("images are of one application and complete: name the check (-n), and leave out --built-by-each")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
     for name, path in paths.items():
         say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
-    # A list, because ReFrame cannot find its own sessions again where a command line has a brace.
+    # A list without braces: after a brace on the command line, ReFrame cannot find sessions in its database.
     chosen = ["-S", f"{kind}={json.dumps(list(paths.items()))}", "--exclude", "%variant=bare"]
     chosen += ["-S", "built_by_each=yes"] if built_by_each else []
     if kind == "runtimes":
@@ -228,7 +228,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
     """Return the table: for each metric, the medians of bare and of each version, with the difference from bare.
 
-    One that was not measured, as its runs failed, has a dash.
+    A version that was not measured, because its runs failed, has a dash.
 
     :param titles: the compared runtimes or images, by the name of their side.
     """
@@ -255,14 +255,14 @@ def _median(case: Case, side: str, metric: str) -> float | None:
 
 
 def _image_size(case: Case, side: str) -> str | None:
-    """Return the size of a side's own image, a file, an archive or a directory, with that of its files if known."""
+    """Return the size of a side's image (a file, an archive or a directory), with the size of its files if known."""
     image = case.provenance.get("images", {}).get(side, {})
     size, content = image.get("image_bytes"), image.get("image_content_bytes")
     return f"{size >> 20} MiB" + (f" ({content >> 20} of files)" if content else "") if size else None
 
 
 def _more(row: Row, bare: float, value: float) -> str:
-    """Return by how much a version exceeds bare: in percent, or as a difference, as the verdict takes it."""
+    """Return the difference of a version from bare: in percent or as a difference, as for the verdict."""
     if row.overhead_unit == "%" and bare:
         return f"{number(100 * (value / bare - 1), 2, '+')} %"
     return number(value - bare, 2, "+")

@@ -1,4 +1,4 @@
-"""Compare two sessions, hosts, sites, months, partitions or sides: metric by metric, and in what they differ."""
+"""Compare the metrics and recorded facts of two sessions, hosts, sites, months, partitions or sides."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from containercheck.session.usage import UsageError
 PERIOD = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 #: Directions of a change of the overhead.
 WORSE, BETTER, SAME, UNKNOWN = "worse", "better", "~", "?"
-#: Parts of a provenance about what a side ran; others are about what it saw and used.
+#: Parts of a provenance about the software of a side; others are about observations and use.
 _RAN = ("machine", "runtimes", "image_sha256", "image_release", "mpi", "builds", "bound", "started")
-#: Those of them that have an entry for each side, by the side's name.
+#: Parts with an entry for each side, by the side's name.
 _OF_SIDES = ("runtimes", "images", "mpi", "builds", "bound", "started")
 
 
 @dataclass(frozen=True)
 class Half:
-    """One of the two that are compared, in a case.
+    """One half of a comparison in a case.
 
-    :ivar rows: its metrics, by name, and label of the subject where a case has several.
-    :ivar facts: what it saw, used and ran.
+    :ivar rows: its metrics, by name and label of the subject.
+    :ivar facts: its observations, use and software.
     """
 
     case: Case
@@ -48,19 +48,19 @@ class Half:
     facts: Mapping[str, Any]
 
 
-#: The first and the second of those that are compared, in a case.
+#: Both halves of a comparison in a case.
 Pair = tuple[Half, Half]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric in both of those that are compared.
+    """A metric in both halves.
 
     :ivar case: name of the case.
     :ivar first, second: the overhead of each in percent or in the metric's unit, with its interval; empty for none.
-    :ivar change: by how much the overhead of the second is larger; None where one is missing.
-    :ivar direction: whether that is ``worse`` or ``better``; ``~`` within the intervals of both, ``?`` without them.
-    :ivar baseline: by how many percent the baseline of the second is worse; None where that is not known.
+    :ivar change: overhead of the second minus that of the first; None if one is missing.
+    :ivar direction: ``worse`` or ``better``; ``~`` for a change within both intervals, ``?`` without intervals.
+    :ivar baseline: percent by which the baseline of the second is worse; None if it is not known.
     """
 
     case: str
@@ -88,7 +88,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def _metrics(pair: Pair) -> list[Metric]:
-    """Return the metrics that both have."""
+    """Return the common metrics of both halves."""
     first, second = pair
     common = [(name, row, second.rows[name]) for name, row in first.rows.items() if name in second.rows]
     return [_metric(names([second.case]), name[0], before, after) for name, before, after in common]
@@ -108,7 +108,7 @@ def _metric(case: str, metric: str, before: Row, after: Row) -> Metric:
 
 
 def _table(metrics: Sequence[Metric], first: str, second: str) -> list[str]:
-    """Return the table, with what is worse first, then what is better."""
+    """Return the table: worse metrics first, then better ones."""
     if not metrics:
         return []
     ranks = {WORSE: 0, BETTER: 1}
@@ -123,7 +123,7 @@ def _table(metrics: Sequence[Metric], first: str, second: str) -> list[str]:
 
 
 def differences(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Return a line for each recorded fact that differs, by the names of the cases that share all of them."""
+    """Return a line for each recorded fact that differs, by the names of the cases with the same lines."""
     by_lines: dict[tuple[str, ...], list[Case]] = {}
     for first, second in pairs:
         by_lines.setdefault(tuple(sides_seen.differences(first.facts, second.facts)), []).append(second.case)
@@ -138,10 +138,10 @@ def _lines(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _pairs(words: Sequence[str], database: Path | None, place: Workplace) -> list[Pair]:
-    """Return what two words name: two of reports, exported lines, databases, nights or months; else two of a session.
+    """Return the pairs for two words: reports, exported lines, databases, nights or months; else parts of a session.
 
-    :param database: results database with the nights and months; None for the site's.
-    :raises ReportError: there is no such report or night, or they are of two kinds.
+    :param database: results database with the nights and months; None for the site's database.
+    :raises ReportError: there is no such report or night, or the words are of two kinds.
     :raises DatabaseError, ReframeFailed, UsageError: the database cannot be read.
     """
     known = [Path(word).is_file() or bool(PERIOD.fullmatch(word)) for word in words]
@@ -155,7 +155,7 @@ def _pairs(words: Sequence[str], database: Path | None, place: Workplace) -> lis
 
 
 def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
-    """Return the cases of a report, of exported lines (.jsonl), or of nights, where the last run of each counts."""
+    """Return the cases of a report, of exported lines (.jsonl), or of nights; the last run of each case counts."""
     path, period = Path(word), word
     if path.is_file():
         if path.suffix == ".jsonl":
@@ -172,11 +172,11 @@ def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
 
 
 def of_reports(old: Sequence[Case], new: Sequence[Case]) -> list[Pair]:
-    """Return the cases that both have in common.
+    """Return the common cases of both.
 
-    Where none has the same system and partition in both, those of the same check and axes: of two hosts, say.
+    If no case has the same system and partition in both (two hosts, for example), check and axes identify a case.
 
-    :raises ReportError: they have none in common.
+    :raises ReportError: there is no common case.
     """
     matched = _with_same(old, new, lambda case: case.identity) or _with_same(old, new, _shape)
     if not matched:
@@ -185,10 +185,10 @@ def of_reports(old: Sequence[Case], new: Sequence[Case]) -> list[Pair]:
 
 
 def in_session(cases: Sequence[Case], first: str, second: str) -> list[Pair]:
-    """Return the cases of a session for two of its partitions, or two sides: runtimes, images, variants, bare.
+    """Return the cases of a session for two of its partitions or two sides: runtimes, images, variants, bare.
 
-    :param first, second: ``system:partition`` or partition; or the label of a side.
-    :raises ReportError: it has no such partitions or sides, or no case has both.
+    :param first, second: ``system:partition`` or partition, or the label of a side.
+    :raises ReportError: the session has no such partitions or sides, or no case has both.
     """
     ran = [case for case in cases if case.provenance]
     places = {name for case in ran for name in (case.place, case.partition)}
@@ -226,18 +226,18 @@ def _whole(case: Case) -> Half:
 
 
 def _shape(case: Case) -> tuple[Any, ...]:
-    """Return the check with its axes, wherever it was run."""
+    """Return the check with its axes, without system and partition."""
     return case.application, case.variant, case.nodes, tuple(sorted(case.axes.items()))
 
 
 def _subjects(case: Case) -> list[str]:
-    """Return the labels of the sides that an acceptance compares: they are their names."""
+    """Return the labels of the sides of an acceptance; their names are their labels."""
     sides = case.provenance.get("runtimes") or {}
     return [name for name in sides if name not in (contract.BASELINE, contract.SUBJECT)]
 
 
 def _of_sides(cases: Sequence[Case], first: str, second: str) -> list[Pair]:
-    """Return a pair for each check and axes; each variant is a case of its own, and so may be both sides."""
+    """Return a pair for each check and axes. The two sides may be of different cases, as each variant is a case."""
     by_case: dict[tuple[Any, ...], dict[str, Half]] = {}
     for case in cases:
         for label in (first, second):
@@ -247,7 +247,7 @@ def _of_sides(cases: Sequence[Case], first: str, second: str) -> list[Pair]:
 
 
 def _side(case: Case, label: str) -> Half:
-    """Return what is known of a side: the label of bare and of the container is not their name in the record."""
+    """Return the metrics and facts of a side. In the record, bare and the container have other names than labels."""
     sides = {"bare": contract.BASELINE, case.variant: contract.SUBJECT}
     name = label if label in _subjects(case) else sides.get(label, label)
     facts: dict[str, Any] = {key: (case.provenance.get(key) or {}).get(label) or {} for key in (SEES, USES)}

@@ -1,6 +1,6 @@
-"""Print the facts of a system, the checks that will run on it, and what the others lack; change nothing.
+"""Print the facts of a system, the checks that will run on it, and the lacks of the others; change nothing.
 
-A job asks a node of each partition; a dry run of ReFrame finds the checks that will run.
+A job on a node of each partition collects the facts. A dry run of ReFrame finds the checks that will run.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ def _job_option(option: str) -> str:
 
 @dataclass(frozen=True)
 class Outlook:
-    """The cases by what will become of them.
+    """The cases by their outlook.
 
     :ivar run: cases that will run.
     :ivar failing: cases that will fail as they are.
     :ivar skipped: cases that will be skipped.
-    :ivar unknown: cases of partitions whose nodes could not be asked.
+    :ivar unknown: cases of partitions with nodes that did not answer.
     """
 
     run: Sequence[Case]
@@ -162,7 +162,7 @@ def _partition(answer: Answer) -> str:
 
 
 def _lacks(answer: Answer) -> str:
-    """Return that the nodes lack all runtimes of the site's file; empty where they have one, or did not answer."""
+    """Return a message if the nodes lack all runtimes of the site file; empty if they have one, or did not answer."""
     if answer.problem:
         return ""
     problems = machine.missing_platforms(answer.facts, answer.platforms)
@@ -204,7 +204,7 @@ def of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
         printed.append(f"{len(unknown)} not known: the nodes of {unasked} could not be asked, see above")
     if outlook.skipped:
         reasons = table.by_reason(outlook.skipped)
-        printed += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
+        printed += ["will not run, with the reason:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
     if outlook.failing:
         printed.append("will fail as they are:")
         printed += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in outlook.failing]

@@ -1,4 +1,4 @@
-"""Print what can explain cases of the last session or night that failed."""
+"""Explain failed cases of the last session or night."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from containercheck.session.session import Session, Settings
 from containercheck.session.usage import UsageError
 
 _INDENT = "  "
-#: Most remedies of a further run: each is a side more.
+#: Most remedies of a further run: each one is another side.
 MOST_TRIED = 9
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print the explanations, and return the exit status: 2 where there is nothing to explain."""
+    """Print the explanations, and return the exit status: 2 if there is nothing to explain."""
     speak_as("explain")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, parser = parsed("explain", argv)
@@ -49,7 +49,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> list[Case]:
-    """Run the failed cases with a name once more, with more remedies; return all cases as they are then.
+    """Run the failed cases with a name once more, with more remedies, and return all cases with the new results.
 
     :raises ReportError: no case has that name, or nothing is left to try.
     :raises UsageError: no session can run here.
@@ -86,9 +86,9 @@ def _chosen(cases: Sequence[Case], wanted: str, what: str = "session") -> list[C
 
 
 def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list[str]:
-    """Return all that is known of the causes of the cases with a name.
+    """Return the lines about the causes of the cases with a name.
 
-    :param wanted: a part of the name of a case, whatever its letters' case is.
+    :param wanted: a part of the name of a case, in capital or small letters.
     :param what: ``session`` or ``night``, for messages.
     :raises ReportError: no case has it, or nothing is known.
     """

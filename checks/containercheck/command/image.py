@@ -1,7 +1,7 @@
-"""Says whether an image is fit for this machine, without a site file; with an application, how fast it runs in it.
+"""Check if an image is fit for this machine, without a site file; optionally measure an application in it.
 
-The image is asked in a container (session/image_facts.py). Whether its ranks start in one job, and what slows them, is
-judged by the job of a check that runs with the image.
+A container gives the facts of the image (session/image_facts.py). The job of a check that runs with the image judges if
+its ranks start in one job, and explains slow runs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from containercheck.session.image_facts import ImageFacts
 from containercheck.session.reframe_process import Workplace
 from containercheck.site import hosts
 
-#: How a finding is meant: all is well, worth knowing, or in the way.
+#: State of a finding: good, a remark, or an obstacle.
 OK, REMARK, PROBLEM = "ok", "note", "PROBLEM"
-#: Seconds from which the start of a container is worth a word: a FUSE mount takes a tenth of that.
+#: Seconds for the start of a container from which it gets a remark; a FUSE mount takes a tenth of that.
 SLOW_START = 2.0
-#: What to do about a library that the image lacks, by its kind.
+#: Remedies for a library that the image lacks, by its kind.
 LACKS = {
     "fabric": "generic runs go over Ethernet: install libfabric or UCX in the image",
     "GPU": "the runtime's option for GPUs brings the driver; the image needs the rest",
@@ -44,9 +44,9 @@ class Finding:
     """A finding.
 
     :ivar state: one of the words above.
-    :ivar topic: its subject.
+    :ivar topic: subject of the finding.
     :ivar text: the finding in words.
-    :ivar remedy: what to do; empty for nothing.
+    :ivar remedy: the remedy; empty for none.
     """
 
     state: str
@@ -90,14 +90,14 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def is_fit(found: Sequence[Finding]) -> bool:
-    """Return whether nothing is in the way."""
+    """Return whether there is no problem."""
     return all(finding.state != PROBLEM for finding in found)
 
 
 def findings(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings, in the order in which a person would look.
+    """Return the findings, the most basic ones first.
 
-    :param host: as ``containercheck.job.inventory.inventory`` returns it.
+    :param host: result of ``containercheck.job.inventory.inventory``.
     """
     here = host["processor"]["architecture"]
     if image.architecture in (None, here):
@@ -125,7 +125,7 @@ def _libc(image: ImageFacts) -> str:
 
 
 def _mpi(image: ImageFacts, host: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the image's MPI, whether the host's can take its place, and whether srun can start it."""
+    """Yield findings on the image's MPI: its version, a replacement by the host's MPI, and the start by srun."""
     if not image.families:
         other = f": {', '.join(image.other_mpi)} is of no ABI that is known" if image.other_mpi else ""
         remedy = "for one node only, or rebuild it with Open MPI 3 or newer, or MPICH"
@@ -153,7 +153,7 @@ def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
     if not common:
         names = " and ".join(mpi.ABIS[family].title for family in here)
         text = f"not possible: the host has {names}, which has another ABI"
-        remedy = f"build the image with {names} for what a fabric gives; generic runs work without"
+        remedy = f"build the image with {names} to use the host's fabric; generic runs work without"
         return Finding(REMARK, "integrated", text, remedy)
     known = host["host"]["libc"]
     libc = tuple(map(int, known.removeprefix("glibc ").split(".")[:2])) if known else ()
@@ -184,8 +184,8 @@ def _start(image: ImageFacts) -> Finding:
 def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[str]) -> list[Finding]:
     """Run checks with the image, and return a finding for each case of a container.
 
-    :param names: patterns of ReFrame's for the checks.
-    :param options: others of the session.
+    :param names: ReFrame's patterns for the checks.
+    :param options: other options of the session.
     """
     found: list[Finding] = []
 
@@ -195,7 +195,7 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
         return 0
 
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
-        # The last session's report stays.
+        # The report of the last session is not overwritten.
         words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
         status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
     if not found:
@@ -204,7 +204,7 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
 
 
 def _of_case(case: Case) -> Finding | None:
-    """Return the finding of a case of a container, or of a bare case that does not run; None for another one."""
+    """Return the finding of a container's case, or of a bare case that does not run; None for any other case."""
     if case.variant == "bare":
         failed = case.result not in ("pass", "skip")
         return Finding(REMARK, case.application, f"bare does not run: {_first(case.reason)}") if failed else None
@@ -240,7 +240,7 @@ def _markdown(image: str, found: Sequence[Finding]) -> list[str]:
     return [
         f"### {image}: {_verdict(found)}",
         "",
-        "| | about | finding | what to do |",
+        "| | about | finding | remedy |",
         "| --- | --- | --- | --- |",
         *(f"| {' | '.join(row)} |" for row in cells),
     ]

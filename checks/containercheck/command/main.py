@@ -1,4 +1,4 @@
-"""The program ``containercheck``: runs the command that its first argument names.
+"""Run the program ``containercheck``: its first argument names the command.
 
 Completion in bash and zsh, in the environment: ``eval "$(register-python-argcomplete containercheck)"``.
 """
@@ -28,9 +28,9 @@ from containercheck.command.parsers import (
 )
 from containercheck.results.formatting import speak_as, type_with
 
-#: Variable in which a script of the checkout passes the prefix with which it was typed: ``ci/``.
+#: Variable with the typed prefix of a script of the checkout: ``ci/``.
 TYPED = "CONTAINERCHECK_TYPED"
-#: Errors of a file system that are not a fault of the library.
+#: Errors of a file system that are not defects of the library.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -63,14 +63,14 @@ def complete() -> None:
 def chosen(argv: Sequence[str]) -> str:
     """Return the command that the first word names.
 
-    :raises SystemExit: it names none, or is an option such as ``--help``.
+    :raises SystemExit: it names no command, or is an option such as ``--help``.
     """
     if argv and argv[0] in COMMANDS:
         return argv[0]
     if argv and argv[0] in RENAMED_COMMANDS:
         parser().error(f"{argv[0]} is now {RENAMED_COMMANDS[argv[0]]}")
     parser().parse_args(argv[:1])
-    raise AssertionError("argparse exits where the first word is not a command")
+    raise AssertionError("argparse exits if the first word is not a command")
 
 
 def version() -> str:
@@ -81,7 +81,7 @@ def version() -> str:
 
 
 def faulted(name: str, error: Exception) -> int:
-    """Print why a command ended by an exception, with its traceback in a file, and return the exit status."""
+    """Print the exception that ended a command, write its traceback to a file, and return the exit status."""
     if isinstance(error, OSError) and error.errno in FULL:
         print(f"{name}: error: {error}", file=sys.stderr)
         return NOT_JUDGED
@@ -107,12 +107,12 @@ def main() -> None:
         type_with(os.environ.pop(TYPED))
     try:
         module = importlib.import_module(f"containercheck.command.{name}")
-        # Not above: completion does not need it, and must be fast.
+        # Not at the top, as completion has to be fast and does not need it.
         from containercheck.session.reframe_process import Workplace
 
         sys.exit(module.main(argv[1:], Workplace()))
     except BrokenPipeError:
-        # The reader of the pipe (head) is gone, which ended the session; the rest of the buffer is dropped.
+        # The session ended because the reader of the pipe (head) is gone; the rest of the buffer is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(NOT_JUDGED)
     except Exception as error:

@@ -1,8 +1,8 @@
 """Run the checks of a night, find changes since earlier nights, and confirm them.
 
-A change is only proposed at first (history/change_points.py): its cases run again at once, paired, with more rounds,
-and only a confirmed change is an alarm. The results are in ``nightly/`` beside the report of other sessions: ReFrame's
-report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
+A change is first a proposal (history/change_points.py). Its cases run again at once, paired, with more rounds, and only
+a confirmed change is an alarm. The results are in ``nightly/``, next to the report of other sessions: ReFrame's report
+of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MEANING = {**STATUSES, **COMMANDS["nightly"].statuses}
 SUMMARY, JUNIT, PAGE = "nightly.json", "junit.xml", "report.html"
 #: Days of history that are read.
 DAYS = 100
-#: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run that it confirms.
+#: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run before it.
 ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
 
 
@@ -67,7 +67,7 @@ class NightSettings:
 
     def settings(self, night: str) -> Settings:
         """Return the settings of the night's session; the night's name is stored with its results."""
-        # ReFrame's syntax of session extras, and its queries, cannot quote these characters.
+        # These characters cannot be quoted in ReFrame's session extras and queries.
         changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
         extras = f"{NIGHT}={night},{ARGUMENTS}={self.identity}" + (f",{CHANGED}={changed}" if changed else "")
         return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)
@@ -75,13 +75,13 @@ class NightSettings:
 
 @dataclass
 class Result:
-    """The result of a night, which is filled in step by step.
+    """The result of a night; it is completed step by step.
 
     :ivar nights: all known nights, the earliest first and this one last.
     :ivar series: series of these nights.
     :ivar changes: changes that stand, confirmed or not.
-    :ivar problems: problems besides the results of cases.
-    :ivar lost: cases that were measured in earlier nights, and not in this one, with their reasons.
+    :ivar problems: problems other than results of cases.
+    :ivar lost: cases that were measured in earlier nights and not in this one, with their reasons.
     :ivar fault: exception that ended the night; None without one.
     """
 
@@ -100,7 +100,7 @@ class Result:
         self.changes = change_points.standing(self.series)
 
     def add_unstored(self, known: Sequence[Night]) -> None:
-        """Add this night, which is not in the database, to the known ones; without it, nothing has changed."""
+        """Add this night, which is not in the database, to the known nights, without a search for changes."""
         last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
         self.nights = [*known, last]
         self.series = series(self.nights)
@@ -128,7 +128,7 @@ def read_nights(path: Path, problems: list[str], whole: str = "") -> list[Night]
 
     A damaged database is renamed, so that ReFrame begins a new one.
 
-    :param whole: name of the night that is read in full, like the last one.
+    :param whole: name of a night to read in full, like the last one.
     """
     if not path.exists():
         return []
@@ -162,7 +162,7 @@ def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_
 
 
 def _measure(result: Result, session: Session, before: Sequence[Night], stored: Path) -> None:
-    """Run a session, find the changes since the nights before, and confirm them.
+    """Run a session, find the changes since earlier nights, and confirm them.
 
     :param stored: path of the database.
     """
@@ -180,9 +180,9 @@ def _measure(result: Result, session: Session, before: Sequence[Night], stored: 
 
 
 def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> list[Case]:
-    """Return the cases that earlier nights measured, and this one did not, though it had time for them."""
+    """Return the cases that earlier nights measured and this one did not, although it had time for them."""
     if not session.foreseen:
-        # Without a dry run nothing is known; ReFrame says why.
+        # The dry run failed; ReFrame prints the reason.
         return []
     cases = expected(before, wanted.identity, wanted.changed)
     return [*selections.lost(cases, [*session.foreseen, *session.cases]), *session.lost]
@@ -201,12 +201,12 @@ def judge(result: Result, session: Session, stored: Path) -> None:
         problem = f"the results of this night are not in the database {stored} (see above)"
         result.problems += [problem] if problem not in result.problems else []
         return
-    # Other sessions that were stored meanwhile come after this night, and are left out.
+    # Sessions that were stored meanwhile come after this night and are left out.
     result.judge(known[: last + 1])
 
 
 def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
-    """Repeat the cases of proposed changes, paired and with more rounds, and return those that were run."""
+    """Repeat the cases of proposed changes, paired and with more rounds, and return the cases that ran."""
     keys = {key for change in proposals for key in change.series.cases}
     cases = [case for case in selections.ran(session.cases) if case.key in keys]
     if not cases:
@@ -225,7 +225,7 @@ def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
 
 
 def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
-    """Return a line on what stopped the night; none if it was not stopped."""
+    """Return a line on the signal or timeout that stopped the night; none if it was not stopped."""
     if relay.stopped_by == signal.SIGALRM.name:
         return [f"stopped after {wanted.timeout:g} minutes (--timeout)"]
     return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
@@ -294,7 +294,7 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def moved(result: Result) -> dict[str, Any]:
-    """Return what moved, for programs: ``changed`` and ``alarms`` are sentences, ``changes`` the values behind them."""
+    """Return the changes for programs: ``changed`` and ``alarms`` are sentences, ``changes`` their values."""
     return {
         "changed": alarm_lines(result.changes),
         "alarms": alarm_lines(result.alarms),
@@ -303,7 +303,7 @@ def moved(result: Result) -> dict[str, Any]:
 
 
 def _values(change: Change) -> dict[str, Any]:
-    """Return what decided on a change: levels in the series' unit, and the p-value."""
+    """Return the values of a change: series, nights, levels in the series' unit, and p-value."""
     series = change.series
     names = ("kind", "system", "partition", "environ", "application", "variant", "nodes", "metric", "unit", "better")
     decided = ("before", "after", "size", "p", "worse", "confirmed")
@@ -335,7 +335,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         place, stage = preconditions.require(wanted.arguments, place)
         place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
         with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
-            # None of these is to be taken for this night's.
+            # Remove old files, so that they are not confused with the results of this night.
             for name in (SUMMARY, JUNIT, PAGE):
                 (place.reports / name).unlink(missing_ok=True)
             result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
@@ -347,7 +347,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
                 announce(result, wanted, place)
                 return status
             except Exception as error:
-                # A fault costs none of the results.
+                # The results are kept after a fault.
                 result.fault = error
                 result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
                 store(result, place.reports)

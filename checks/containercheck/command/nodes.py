@@ -1,4 +1,4 @@
-"""Compare the nodes of each partition with their peers by short jobs, and name the bad ones."""
+"""Compare the nodes of each partition with their peers by short jobs, and name the bad nodes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
 
-#: Checks of a sweep, in ReFrame's notation: their jobs have a bare side too.
+#: Checks of a sweep, in ReFrame's notation. Their jobs have a bare side too.
 CHECKS = r"^(StartUp|PingPong|HPCC|ImageFiles)%.*variant=generic%.*num_nodes=1($|%)"
 #: Seconds for the rounds of a job.
 SECONDS = 30
-#: Schedulers whose nodes ReFrame lists.
+#: Schedulers with nodes that ReFrame can list.
 LISTING = ("slurm", "squeue")
 #: Parameter of ReFrame's --distribute for the node of a case.
 NODE = ".nid"
@@ -47,7 +47,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         words.append("--distribute=avail")
     words += ["--estimate"] if options.estimate else []
     words += ["--verbose"] if options.verbose else []
-    # The last session's report stays, with which --resume goes on.
+    # The report of the last session is not overwritten, so that --resume can continue it.
     own = replace(place, report_file=place.reports / "nodes" / "run-report.json")
     return run.session(words, own, conclude)
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the bad nodes, and return the exit status."""
     ran = selections.ran(cases)
-    # A verdict on containers says nothing about nodes, nor does the end of the session.
+    # Verdicts on containers and an ended session are not defects of nodes.
     broken = [case for case in ran if case.result == "fail" and not case.rows]
     lines = [f"{_node(case)}: {case.application} failed: {case.fail_reason.splitlines()[0]}" for case in broken]
     lines += described(peers.outliers(readings(ran)))
@@ -82,7 +82,7 @@ def readings(cases: Sequence[Case]) -> Iterator[Reading]:
 
 
 def described(found: Sequence[Outlier]) -> list[str]:
-    """Return a line for each metric of a bad node, with whether bare is affected."""
+    """Return a line for each metric of a bad node, with the affected sides."""
     sides: dict[tuple[str, str], dict[str, float]] = {}
     for outlier in found:
         _, metric, side = outlier.group

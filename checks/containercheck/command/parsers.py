@@ -1,6 +1,6 @@
-"""The commands with their purpose, options and exit statuses, and the texts of their ``--help``.
+"""Define the commands with their purpose, options and exit statuses, and the texts of their ``--help``.
 
-This module imports little of the library: completion in the shell loads it at every press of the key.
+This module imports little of the library, because completion in the shell loads it at every press of the key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from containercheck.session.usage import FULL, HERE, OPTIONS, OWN, SHORT
 
 #: Exit statuses of all commands; the last two are EX_USAGE and EX_SOFTWARE of sysexits.h.
 FINE, BROKEN, NOT_JUDGED, WRONG_USAGE, OWN_FAULT = 0, 1, 2, 64, 70
-#: Meaning of each; a command's help adds what it means there.
+#: Meaning of each exit status; the help of a command has its own meanings.
 STATUSES: Mapping[int, str] = {
     FINE: "all is fine",
     BROKEN: "something is slower than accepted, or broken",
@@ -34,11 +34,11 @@ RENAMED_OPTIONS: Mapping[str, str] = {
     "--figures": "--table",
     "--between": "the command compare",
 }
-#: An address with a user or a password (an @ before a digest is neither), or with a key in its query.
+#: An address with a user or a password (but not with an @ before a digest), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
 )
-#: Note in the help on arguments that are no option of the command.
+#: Note in the help on arguments that are not options of the command.
 _REST = "Other options are passed to ReFrame, such as -n HPCC or -S seconds=60: see reframe --help."
 
 
@@ -47,13 +47,13 @@ class Command:
     """A command of the library.
 
     :ivar summary: its purpose in a sentence.
-    :ivar options: names of its own options.
+    :ivar options: names of its options.
     :ivar examples: arguments, and their purpose.
     :ivar statuses: exit statuses, and their meanings.
     :ivar words: its positional arguments, as in the usage; empty for none.
-    :ivar facts: arguments for argparse on these.
+    :ivar facts: argparse's arguments for the positional arguments.
     :ivar note: further text of its help.
-    :ivar rest: note on all other arguments; empty where no others are taken.
+    :ivar rest: note on all other arguments; empty if there are no others.
     """
 
     summary: str
@@ -251,7 +251,7 @@ Formatter = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_pos
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that prints an error in one line, with the command as typed, and exits with that command's status."""
+    """A parser that prints an error in one line, with the typed command, and exits with the status for wrong usage."""
 
     def error(self, message: str) -> NoReturn:
         """Print an error, and exit.
@@ -331,12 +331,12 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
 
 
 def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    """Refuse an address with a password or a key: ReFrame writes its command line into reports and database.
+    """Refuse an address with a password or a key, because ReFrame writes its command line into reports and database.
 
     :raises SystemExit: the command line has such an address.
     """
     if any(map(SECRET_ADDRESS.search, argv)):
         parser.error(
             "an address on the command line has a user, a password or a key in it, and would be in all reports: "
-            "put it into the site's file (extras, inputs or images), which nobody else can read"
+            "put it into the site file (extras, inputs or images), and let only yourself read that file"
         )

@@ -1,9 +1,9 @@
 """Propose references from ReFrame's results database.
 
-For each check, partition, node count and metric: the median of the nights' bare values, and the range that another
-night should not leave. A container is compared with bare in its own job. A diff against the file in force, which is the
-site's where it has one, is printed for review. Only lines that this command wrote are changed: PyYAML gives the
-positions of keys and values, and the text is changed line by line.
+For each check, partition, node count and metric, a reference is the median of the nights' bare values and the range of
+another night. A container is compared with bare in its own job. The command prints a diff against the file in force for
+review: the site's file if there is one. It changes only lines that it wrote: PyYAML gives the positions of keys and
+values, and the text is changed line by line.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Reference:
     """The expected range of a metric, in ReFrame's terms.
 
     :ivar value: the median of the nights, in the metric's unit.
-    :ivar lower, upper: ends of the range, as parts of the value; None where it has no end.
+    :ivar lower, upper: ends of the range, as parts of the value; None for no end.
     :ivar spread: standard deviation of a night, in percent of the value.
     """
 
@@ -78,13 +78,13 @@ class Reference:
     def of(cls, nights: Sequence[float], better: str | None = None, least: int = NIGHTS) -> Reference:
         """Return the range that another night of the same machine leaves on the worse side in one of 1000 cases.
 
-        Its middle is the median. The standard deviation is 1.4826 times the median of the absolute deviations from it
-        (for normal values; P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation", JASA 88
-        (1993), with their correction n / (n - 0.8) for few values), because a night with a sick node must not widen it.
-        Both are themselves uncertain, and so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
-        "Statistical Intervals", 1991): 3.09 standard deviations, times 1 + 7.4 / (n - 3.8). That factor was fitted to
-        400000 simulated sets of 10 to 60 nights; test_proposals.py repeats that. Nights with heavy tails (Student's t
-        with three degrees of freedom) leave it in 6 to 16 of 1000 cases.
+        Its middle is the median. The standard deviation is 1.4826 times the median of the absolute deviations from it,
+        for normal values, so that a night with a bad node does not widen the range. For few values, it has the
+        correction n / (n - 0.8). (P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation",
+        JASA 88 (1993).) Both are uncertain, so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
+        "Statistical Intervals", 1991): 3.09 standard deviations, times 1 + 7.4 / (n - 3.8). The factor was fitted to
+        400000 simulated sets of 10 to 60 nights; test_proposals.py repeats the fit. Nights with heavy tails (Student's
+        t with three degrees of freedom) leave the range in 6 to 16 of 1000 cases.
 
         :param nights: the value of each night.
         :param better: ``higher`` or ``lower``: the range has no end on that side. None for both ends.
@@ -219,7 +219,7 @@ def measured(path: Path, names: Sequence[str]) -> Iterator[Series]:
 def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workplace) -> tuple[list[File], int]:
     """Return the files with the references that follow from the database, and the number of these.
 
-    :raises ReframeFailed: ReFrame cannot tell the path of the database.
+    :raises ReframeFailed: ReFrame does not print the path of the database.
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: nothing in it matches, or the command line is not valid.
     """
@@ -259,15 +259,15 @@ def _place(metric: Series) -> str:
 
 
 def _entry(group: Sequence[Series], least: int) -> tuple[tuple[Any, ...], str]:
-    """Return the values of an entry and its comment, of the case that ran in most nights.
+    """Return the values and the comment of an entry, from the case that ran in most nights.
 
-    :param group: a metric of cases that the file does not tell apart: others belong to the full axes.
+    :param group: a metric of cases with the same keys in the file. All but one belong to the full axes.
     :param least: fewest nights of a reference.
     :raises NoReference: several cases ran in as many nights, or the nights give no reference.
     """
     metric, *others = sorted(group, key=lambda each: -len(each.points))
     if others and len(others[0].points) == len(metric.points):
-        raise NoReference(f"the file's $index cannot tell {len(group)} cases apart")
+        raise NoReference(f"the file's $index does not distinguish {len(group)} cases")
     nights = [point.value for point in metric.points]
     reference = Reference.of(nights, metric.better, least)
     last = metric.points[-1].night.name

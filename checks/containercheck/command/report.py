@@ -24,7 +24,7 @@ NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the table or write the page, and return the exit status."""
     speak_as("report")
-    # It is no error if the reader of the pipe (head) is gone.
+    # It is not an error if the reader of the pipe (head) is gone.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, parser = parsed("report", argv)
     if options.html and not options.reports:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def last_report(place: Workplace) -> Path:
     """Return the path of the last session's report.
 
-    :raises SystemExit: there is none, or ReFrame cannot tell its path.
+    :raises SystemExit: there is none, or ReFrame does not print its path.
     """
     try:
         path = reframe_process.configuration([], place).report or place.report

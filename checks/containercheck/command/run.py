@@ -1,7 +1,7 @@
 """Run the checks, and print their results.
 
-With --minutes or --resume, open cases go on in further runs of ReFrame, with the rounds that they have
-(results/selections.py). All results are in one report.
+With --minutes or --resume, further runs of ReFrame continue the rounds of open cases (results/selections.py). All
+results are in one report.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def session(
 ) -> int:
     """Run the checks, go on with open cases, print the results, and return the exit status.
 
-    :param conclude: what prints the results; by default what the settings ask for.
-    :param compared: name and identity of the things that it compares other than bare and containers; the verdicts of a
-        session that compared something else do not count.
-    :param command: command whose options these are.
+    :param conclude: function that prints the results; by default the one for the settings.
+    :param compared: name and identity of compared things other than bare and containers. Verdicts of a session that
+        compared other things do not count.
+    :param command: command of the options.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     settings, began = asked(argv, command), time.time()
@@ -84,7 +84,7 @@ def session(
             try:
                 problems = _measure(current, settings, bool(compared))
             except ReportError as error:
-                # Without a session to go on with, ReFrame was not run.
+                # Without a session to continue, ReFrame did not run.
                 why = "" if settings.only_open else _why_nothing_ran(error, place.log)
                 return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
             if problems is None:
@@ -93,14 +93,14 @@ def session(
     except (UsageError, preconditions.Taken) as error:
         say(f"error: {error}")
         return WRONG_USAGE
-    # Not the cases of an image's report, and not those of a sweep over nodes.
+    # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:
-        # An acceptance has tables of its own.
+        # An acceptance prints other tables.
         conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
     lost = table.lost_lines(current.lost)
     if compared:
-        # A case that is not known is not accepted.
+        # An unknown case is not accepted.
         problems, lost = [*lost, *problems], []
     for line in lost:
         say(line)
@@ -110,7 +110,7 @@ def session(
         spent = time_spent(current.cases, began)
         print("\n".join(filter(None, [spent, reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
-        # The verdicts are in the report, whatever becomes of the database.
+        # The verdicts are in the report, even if the database does not have them.
         where = reframe_process.configuration(settings.arguments, place).database
         say(f"these results are not in the database {where} ({why}): they are in {place.report}")
     if is_announced:
@@ -123,7 +123,7 @@ def session(
 def _estimate(settings: Settings, place: Workplace) -> int:
     """Print the expected cost of a session, and return the exit status.
 
-    It may run at the same time as a session, and must not touch its log.
+    It may run at the same time as a session, so it must not write to the session's log.
 
     :raises UsageError: a variable is set that does not exist.
     """
@@ -146,7 +146,7 @@ def _estimate(settings: Settings, place: Workplace) -> int:
 
 
 def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[str] | None:
-    """Run a session to its end, and return its problems; None where the last session has nothing to go on with.
+    """Run a session to its end, and return its problems; None if the last session has nothing to continue.
 
     :raises UsageError: a variable is set that does not exist.
     :raises ReportError: nothing was run.
@@ -155,7 +155,7 @@ def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[
     if current.is_resumed and current.is_done:
         say("nothing is open in the last session")
         failed = [*problems, *selections.problems(current.cases), *selections.questions(current.cases)]
-        # An acceptance prints its verdict again, and a failure stays one.
+        # An acceptance prints its verdict again, and failures remain.
         if not is_acceptance and not failed:
             return None
     else:
@@ -170,7 +170,7 @@ def _stopped(relay: Relay) -> list[str]:
 
 
 def _why_nothing_ran(error: ReportError, log: Path) -> str:
-    """Return the last error of a session without results, or how to have the cases that match; empty without both."""
+    """Return the last error of a session without results, else a line on matching cases of the full axes; or ""."""
     full = reframe_process.of_full_axes(log) if isinstance(error, NoReport) else ""
     return reframe_process.last_error(log) or (f"no check was run, but {full}" if full else "")
 
@@ -178,7 +178,7 @@ def _why_nothing_ran(error: ReportError, log: Path) -> str:
 def ended(problems: Sequence[str], status: int = BROKEN) -> int:
     """Print the problems, and return the exit status.
 
-    :param status: that of a session with problems.
+    :param status: exit status if there are problems.
     """
     for problem in problems:
         say(f"error: {problem}")
@@ -188,7 +188,7 @@ def ended(problems: Sequence[str], status: int = BROKEN) -> int:
 def asked(argv: Sequence[str], command: str = "run") -> Settings:
     """Return the settings of a command line.
 
-    :param command: command whose options these are.
+    :param command: command of the options.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
@@ -210,9 +210,9 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
 
 
 def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]:
-    """Return the arguments with which checks run an image instead of their own.
+    """Return the arguments with which checks run this image instead of their own.
 
-    :param arguments: the others for ReFrame.
+    :param arguments: other arguments for ReFrame.
     :raises SystemExit: there is no such image, or no check is named for it.
     """
     if not any(re.match(r"-n|--name(=|$)", word) for word in arguments):

@@ -1,6 +1,6 @@
-"""Write a first file for a site, from the tables of its scheduler; whatever they do not list is a commented line.
+"""Write a first site file from the tables of the scheduler; facts that they do not list are commented lines.
 
-A reader takes the tables of one scheduler. Container runtimes and MPI are those of this host, which the person compares
+A reader takes the tables of one scheduler. Container runtimes and MPI are those of this host. The user compares them
 with the nodes by ``containercheck doctor``.
 """
 
@@ -97,7 +97,7 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class Scheduler:
-    """A scheduler whose partitions can be listed.
+    """A scheduler with commands that list its partitions.
 
     :ivar backend: ReFrame's name.
     :ivar title: name for people.
@@ -127,7 +127,7 @@ def read_slurm(table: str) -> list[NodeKind]:
         fields = [field.strip() for field in line.split("|")]
         if len(fields) == 10 and fields[-1] == "up":
             partition, node, *shape, resources, features, limit, _ = fields
-            # sinfo writes a plus after a number where nodes differ.
+            # sinfo writes a plus after a number if nodes differ.
             sockets, cores, threads, memory = (int(re.sub(r"\D", "", text) or 0) for text in shape)
             gpu_type, gpus = gpus_of(resources)
             kind = NodeKind(
@@ -164,7 +164,7 @@ def read_pbs(nodes: str, queues: str) -> list[NodeKind]:
     for name, node in _object(nodes).get("nodes", {}).items():
         resources = node.get("resources_available", {})
         if not int(resources.get("ncpus", 0)):
-            # A host whose sockets are listed as nodes has no processors of its own.
+            # If the sockets of a host are listed as nodes, the entry of the host has no processors.
             continue
         listed = resources.get("Qlist", "")
         named = limits.keys() & set(listed.split(",") if isinstance(listed, str) else listed)
@@ -228,7 +228,7 @@ class Cluster:
 
 
 def find_cluster(backend: str | None = None) -> Cluster | None:
-    """Return the cluster that this host is part of; None where no scheduler answers.
+    """Return the cluster of this host; None if no scheduler answers.
 
     :param backend: ReFrame's name of the scheduler to ask; by default the first that answers.
     """
@@ -284,7 +284,7 @@ def _object(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition of the file, whose nodes are of one kind; an empty value becomes a commented line.
+    """A partition of the file with nodes of one kind; an empty value becomes a commented line.
 
     :ivar kind: kind of its nodes; None for this machine.
     :ivar access: options of its jobs.
@@ -320,7 +320,7 @@ def text_of(name: str, cluster: Cluster | None, here: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # The file is Python, and no page.
+        # The file is Python and not HTML.
         autoescape=False,
     )
     # A string, list or dictionary without None and truth values is the same in JSON and in Python.
@@ -340,7 +340,7 @@ def text_of(name: str, cluster: Cluster | None, here: Mapping[str, Any]) -> str:
 
 
 def _partition(kind: NodeKind, cluster: Cluster, shared: Mapping[str, Any]) -> Partition:
-    """Return the partition whose nodes are of one kind.
+    """Return the partition for nodes of one kind.
 
     :param shared: extras of all partitions.
     """

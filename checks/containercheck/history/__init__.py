@@ -1,4 +1,4 @@
 """Analyse many nights in ReFrame's results database: series, changes, their causes, and references.
 
-Data flows one way: database -> nights -> series -> provenance -> changes -> causes. Times are seconds of the epoch.
+The data flow is: database -> nights -> series -> provenance -> changes -> causes. Times are seconds of the epoch.
 """

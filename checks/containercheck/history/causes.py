@@ -1,4 +1,4 @@
-"""Group changes that belong together, and name their likely causes: differences between the nights."""
+"""Group related changes, and name their likely causes: differences between the nights."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from containercheck.history.series import BARE, OVERHEAD, Point
 from containercheck.results.formatting import number
 from containercheck.results.sides_seen import SEES, USES
 
-#: Most series that are named in a sentence.
+#: Most series that a sentence names.
 NAMED = 3
-#: Digits of a SHA-256 that are shown, as for a commit.
+#: Digits of a SHA-256 that are shown, as many as for a commit.
 DIGITS = 12
 #: Names for people of some keys of a provenance; other keys are shown as they are.
 WORDS = {"runtimes": "runtime", "image_sha256": "image", "mpi": "MPI library", "builds": "build", "bound": "cores"}
-#: Keys that say the same as the image's digest, where there is one.
+#: Keys that are redundant if the digest of the image is known.
 OF_DIGEST = ("image", "image_id")
-#: Value of a fact that a side did not see, where another night's did.
+#: Value of a fact that a side did not see, but the same side in another night did.
 ABSENT = "none"
-#: Fewest nights of which at least two have to agree: what was new in each of them is new for no reason.
+#: Fewest nights of which at least two have to agree: a fact that was new in each of them explains nothing.
 SETTLED = 3
 
 
@@ -31,9 +31,9 @@ SETTLED = 3
 class ChangeCause:
     """The likely cause of some changes.
 
-    :ivar sentence: what changed, where and since when.
-    :ivar differences: a line for each recorded fact that is different since then; or the line that there is none.
-    :ivar changes: all that it explains.
+    :ivar sentence: kind of the change, system and partition, and its first night.
+    :ivar differences: a line for each recorded fact that differs since then, or one line that there is none.
+    :ivar changes: the changes that it explains.
     """
 
     sentence: str
@@ -42,17 +42,17 @@ class ChangeCause:
 
 
 def causes(changes: Sequence[Change]) -> list[ChangeCause]:
-    """Return the likely causes, those of the worst changes first.
+    """Return the likely causes; causes of worse values come first.
 
-    Changes belong together if they share partition, night, direction, and kind of series: bare values, overheads, or
-    both of one metric.
+    Changes form a group if they share partition, night, direction and kind of series: bare values, overheads, or both
+    of one metric.
     """
     moved = {kind: {_metric(change) for change in changes if change.series.kind == kind} for kind in (BARE, OVERHEAD)}
     both = moved[BARE] & moved[OVERHEAD]
     groups: dict[tuple[Any, ...], list[Change]] = {}
     for change in changes:
         kind = "both" if _metric(change) in both else change.series.kind
-        # Both may well move in opposite directions: on a faster host a container's overhead may grow.
+        # Both may move in opposite directions: on a faster host, a container's overhead may grow.
         key = (*_place(change), kind, None if kind == "both" else change.worse)
         groups.setdefault(key, []).append(change)
     ordered = sorted(groups.items(), key=lambda item: not any(change.worse for change in item[1]))
@@ -76,7 +76,7 @@ def _what(kind: str, group: Sequence[Change]) -> str:
         bare, overheads = ([change for change in group if change.series.kind == kind] for kind in (BARE, OVERHEAD))
         return (
             f"bare and overhead both moved {where}: {_moves(bare)}, and {_moves(overheads)}. "
-            "What changed concerns the machine, and the container more or less than bare"
+            "The machine changed, and the change affects container and bare differently"
         )
     if kind == BARE:
         return f"the machine changed {where}: {_moves(group)}, and their overheads did not"
@@ -84,7 +84,7 @@ def _what(kind: str, group: Sequence[Change]) -> str:
 
 
 def _moves(group: Sequence[Change]) -> str:
-    """Return by how much the series of a group moved, the largest change first, and name a few of them."""
+    """Return the sizes of a group's changes as text, the largest first, with the names of a few series."""
     ordered = sorted(group, key=_severity, reverse=True)
     names = "; ".join(_name(change) for change in ordered[:NAMED])
     more = f"; and {len(group) - NAMED} more" if len(group) > NAMED else ""
@@ -105,7 +105,7 @@ def _name(change: Change) -> str:
 
 
 def _differences(group: Sequence[Change]) -> tuple[str, ...]:
-    """Return the facts that differ between the nights of the level before and the nights since then."""
+    """Return the facts that differ between the nights of the previous level and the nights since then."""
     lines: dict[str, None] = {}
     for change in group:
         points = change.series.points
@@ -114,23 +114,23 @@ def _differences(group: Sequence[Change]) -> tuple[str, ...]:
 
 
 def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
-    """Return a line for each name whose values after a change are all different from those before it.
+    """Return a line for each fact that has only new values after a change.
 
-    So what differs from night to night, such as the node of a job, is left out: some night had the value before. Names
-    that only one of the two has, because an older library did not record them, are left out too.
+    So facts that differ between nights, such as the node of a job, are left out: an earlier night had the value. Facts
+    that only one of the two has are left out too, as an older library did not record them.
     """
     then, now = (_values(points, _seen_names((*before, *after))) for points in (before, after))
     changed = [name for name in now if name in then and not then[name].keys() & now[name].keys()]
-    # A value that was new in every night is new for no reason.
+    # A value that was new in every night explains nothing.
     changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
     if "image_sha256" in changed:
         changed = [name for name in changed if name not in OF_DIGEST]
-    # The values next to the change, as there may be several.
+    # There may be several values: the ones next to the change are shown.
     return [f"{_title(name)}: {list(then[name])[-1]} -> {next(iter(now[name]))}" for name in changed]
 
 
 def _seen_names(points: Sequence[Point]) -> list[str]:
-    """Return the names of facts that a side saw or used in some nights: all that it has is in its record."""
+    """Return the names of facts that a side saw or used in some nights. A record lists them completely."""
     names = (name for point in points for name, _ in _flat(point.provenance))
     return [name for name in dict.fromkeys(names) if name.split()[0] in (SEES, USES)]
 
@@ -138,7 +138,7 @@ def _seen_names(points: Sequence[Point]) -> list[str]:
 def _values(points: Sequence[Point], seen: Sequence[str]) -> dict[str, dict[str, None]]:
     """Return the values of each name, the earliest first.
 
-    :param seen: names of facts that are absent where the record of their side does not have them.
+    :param seen: names of facts that are absent if the record of their side does not have them.
     """
     values: dict[str, dict[str, None]] = {}
     for point in points:
@@ -152,7 +152,7 @@ def _values(points: Sequence[Point], seen: Sequence[str]) -> dict[str, dict[str,
 
 
 def _flat(provenance: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield names and values as text; nested names are joined by blanks."""
+    """Yield names and values as text; blanks join nested names."""
     for name, value in provenance.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{path}{name} ")

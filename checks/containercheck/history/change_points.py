@@ -1,10 +1,10 @@
 """Find the changes of all series that still stand in the last night.
 
-A proposal (shifts.py) asks for a paired rerun in the same night, and only a change that the rerun confirms counts. It
-begins a new level, with which later nights are compared.
+A proposal (shifts.py) requests a paired rerun in the same night. A change counts only if the rerun confirms it. It
+begins a new level, and later nights are compared with this level.
 
-The nights with reruns are replayed: their values before the rerun give their proposals. So the database alone decides
-on what is confirmed, and later nights do not change it.
+Nights with reruns are replayed: their values before the rerun give their proposals. So confirmations depend only on the
+database, and later nights do not change them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Change:
     :ivar after: median of the nights since then.
     :ivar size: after - before; in percent of before for bare, in the overhead's unit for an overhead.
     :ivar p: p-value of the confirmation among those of its night; without one, of the proposal among all series.
-    :ivar worse: whether the new level is the worse one.
-    :ivar confirmed: whether a confirmation, tested by itself, agrees. Else it is a proposal, which asks for one.
-    :ivar since: index of the first night of the level before.
+    :ivar worse: whether the new level is worse.
+    :ivar confirmed: whether a separate test of the confirmation agrees; else it is a proposal without confirmation.
+    :ivar since: index of the first night of the previous level.
     """
 
     series: Series
@@ -47,7 +47,7 @@ class Change:
 
     @classmethod
     def between(cls, series: Series, since: int, at: int, end: int, p: float, confirmed: bool) -> Change:
-        """Return the change from the points before ``at`` to those from there to ``end``."""
+        """Return the change from the points ``since`` to ``at`` to the points ``at`` to ``end``."""
         before, after = (
             statistics.median(point.value for point in points)
             for points in (series.points[since:at], series.points[at:end])
@@ -67,10 +67,10 @@ class Change:
 
 
 def standing(all_series: Sequence[Series]) -> list[Change]:
-    """Return the changes whose level still stands in the last night, in the order of the series.
+    """Return the changes that still stand in the last night, in the order of the series.
 
-    Those are confirmed changes, and proposals without a rerun. A series without a value in the last night keeps its
-    confirmed changes, and gets no proposal. Bare values that are not all above 0 are ignored.
+    These are confirmed changes, and proposals without a rerun. A series without a value in the last night keeps its
+    confirmed changes and gets no proposal. Series of bare values that are not all above 0 are ignored.
     """
     followed = [_Followed(series) for series in all_series if _is_comparable(series)]
     points = [point for each in followed for point in each.series.points]
@@ -91,9 +91,9 @@ def _is_comparable(series: Series) -> bool:
 class _Followed:
     """A series that is followed from night to night.
 
-    :ivar until: number of its points up to the night that is looked at.
+    :ivar until: number of its points up to the present night.
     :ivar proposal: the proposal of this night; None without one.
-    :ivar changes: the confirmed changes so far, with the levels that they had when they were confirmed.
+    :ivar changes: the confirmed changes so far, with their levels at the time of the confirmation.
     """
 
     series: Series
@@ -117,7 +117,7 @@ class _Followed:
         return statistics.median(point.value for point in self.series.points[self.since : self.until])
 
     def go_on(self, night: int) -> None:
-        """Look at a night, and forget the last changes that do not stand any more."""
+        """Go on to a night, and remove the last changes that do not stand any more."""
         self.until = sum(point.night.number <= night for point in self.series.points)
         self.proposal = None
         while self.changes and not self.changes[-1].stands(self.now):
@@ -126,7 +126,7 @@ class _Followed:
     def level(self, first_run: bool = False) -> Level:
         """Return the nights of the present level.
 
-        :param first_run: take the value of tonight before its rerun.
+        :param first_run: whether the value of tonight before its rerun counts.
         """
         points, least = self.series.points[self.since : self.until], self.series.least
         values, errors = [point.value for point in points], [point.error for point in points]
@@ -153,7 +153,7 @@ class _Followed:
 
 
 def _look(tonight: Sequence[_Followed]) -> None:
-    """Set the proposals of a night, and add those to the changes that its reruns confirm.
+    """Set the proposals of a night, and add the proposals that its reruns confirm to the changes.
 
     :param tonight: all series with a value in that night.
     """

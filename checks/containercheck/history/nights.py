@@ -1,4 +1,4 @@
-"""Combine sessions into nights: each case has its last run that measured something."""
+"""Combine sessions into nights: the last run with a measurement counts for each case."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from containercheck.results.cases import Case, Key, collect
 from containercheck.results.database import StoredSession
 
-#: Keys that ci/nightly adds to its sessions (``--session-extras``): the night's name, the pass, and what was changed on
+#: Keys that ci/nightly adds to its sessions (``--session-extras``): the night's name, the pass, and the changes on
 #: purpose before the night.
 NIGHT, PASS, CHANGED = "nightly", "nightly_pass", "changed"
-#: Key for what identifies ReFrame's arguments of a night: nights with other ones select other cases.
+#: Key for the identity of ReFrame's arguments of a night: other arguments select other cases.
 ARGUMENTS = "nightly_arguments"
 #: The pass that runs cases with proposed changes again, with fresh rounds.
 CONFIRMATION = "confirmation"
-#: Keys of a test case that earlier nights do without, as they are long: rounds, scripts, ReFrame's own values.
+#: Keys of a test case that are dropped for earlier nights, as they are long: rounds, scripts, ReFrame's own values.
 LONG = ("measured", "prerun_cmds", "perfvalues", "compared", "causes")
 
 
@@ -26,15 +26,15 @@ LONG = ("measured", "prerun_cmds", "perfvalues", "compared", "causes")
 class Night:
     """The results of one night.
 
-    :ivar name: the name that ci/nightly gave it; else the date on which it began: from noon to noon, local time.
-    :ivar began: seconds of the epoch at which its first session began.
-    :ivar changed: what was changed on purpose before it, so that series begin anew; empty where nothing was.
-    :ivar cases: the last run of each, confirmations included.
-    :ivar confirmed: keys of the cases whose last run is a confirmation.
-    :ivar number: its place among all nights, in the order in which they were stored.
-    :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, but are part of no series: they may have had
-        another input, or only a few rounds.
-    :ivar arguments: identifies ReFrame's arguments; empty for nights that an older library stored.
+    :ivar name: the name that ci/nightly gave it; else the date of its start: from noon to noon, local time.
+    :ivar began: seconds of the epoch at the start of its first session.
+    :ivar changed: changes on purpose before it, which begin new series; empty for none.
+    :ivar cases: the last run of each case, confirmations included.
+    :ivar confirmed: keys of the cases with a confirmation as their last run.
+    :ivar number: its place among all nights, in the order of storage.
+    :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, but do not enter series, as they may have
+        another input or only a few rounds.
+    :ivar arguments: identity of ReFrame's arguments; empty for nights that an older library stored.
     """
 
     name: str
@@ -50,10 +50,10 @@ class Night:
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
     """Return the nights, in the order in which their first sessions were stored.
 
-    Sessions that compare runtimes or images (ci/acceptance) belong to no night. The last night is complete. A hundred
-    nights of a large site are gigabytes of JSON: only one session at a time is in memory as a whole.
+    Sessions that compare runtimes or images (ci/acceptance) do not belong to a night. The last night is complete. A
+    hundred nights of a large site are gigabytes of JSON, so only one session at a time is in memory as a whole.
 
-    :param sessions: in the order in which they were stored; read once.
+    :param sessions: sessions in the order of storage; read once.
     :param whole: name of another night to keep complete.
     """
     by_name: dict[str, list[StoredSession]] = {}
@@ -72,11 +72,11 @@ def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
 
 
 def expected(known: Iterable[Night], arguments: str, changed: str) -> list[Case]:
-    """Return the cases that a night has to measure again: those of the nights since the last change on purpose.
+    """Return the cases that a night has to measure again: the cases of all nights since the last change on purpose.
 
     :param known: earlier nights.
-    :param arguments: of the night; others select other cases.
-    :param changed: what was changed before it: then it is compared with the last night only.
+    :param arguments: identity of the night's arguments; nights with other arguments do not count.
+    :param changed: changes on purpose before the night: with any, only the last night counts.
     """
     own = [night for night in known if night.is_nightly and night.arguments == arguments]
     changes = [place for place, night in enumerate(own) if night.changed]
@@ -85,7 +85,7 @@ def expected(known: Iterable[Night], arguments: str, changed: str) -> list[Case]
 
 
 def name_of(session: StoredSession) -> str:
-    """Return the name of the night that a session belongs to."""
+    """Return the name of a session's night."""
     noon_before = datetime.fromtimestamp(session.began) - timedelta(hours=12)
     return str(session.info.get(NIGHT) or noon_before.date())
 
@@ -93,7 +93,7 @@ def name_of(session: StoredSession) -> str:
 def _reduced(session: StoredSession, provenances: dict[str, Any]) -> StoredSession:
     """Return a session without skipped cases, and without the long parts of the others.
 
-    :param provenances: all so far, by their text, as most nights have the same ones; new ones are added.
+    :param provenances: all provenances so far, by their text, as most nights share them; new ones are added.
     """
     cases = []
     for raw in session.testcases:
@@ -121,6 +121,6 @@ def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
 
 
 def _not_comparing(session: StoredSession) -> list[Mapping[str, Any]]:
-    """Return the test cases that compare no runtimes or images, with the pass that they were run in."""
+    """Return the test cases that do not compare runtimes or images, with their pass."""
     nightly_pass, compared = session.info.get(PASS, ""), ("runtimes", "compared_images", "ready_image")
     return [{**raw, PASS: nightly_pass} for raw in session.testcases if not any(map(raw.get, compared))]

@@ -1,8 +1,8 @@
 """Find nodes that are worse than their peers: the same metrics at the same time on all nodes of a partition.
 
-Distances are robust: medians, and the scale Qn (P. Rousseeuw and C. Croux, JASA 88, 1993), so that up to half of the
-nodes may be bad. By simulation of 8 good nodes with 40 metrics, any is named in 0.5 % of sweeps where nodes differ by
-3 %, in 1 % at 5 % and in 7 % at 10 % (standard deviations).
+Distances use medians and the scale Qn (P. Rousseeuw and C. Croux, JASA 88, 1993), so half of the nodes may be bad.
+Simulations of 8 good nodes with 40 metrics gave the rate of sweeps in which any node is named. It is 0.5 % if nodes
+differ by 3 % (standard deviation), 1 % at 5 %, and 7 % at 10 %.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scipy.special import stdtr
 
 from containercheck.history.shifts import false_discoveries
 
-#: Fewest nodes of which one can be named.
+#: Fewest nodes of a group in which outliers are named.
 FEWEST = 6
-#: Accepted share of good nodes among those that are named, and the smallest difference to report in percent.
+#: Accepted share of good nodes among the named ones, and the smallest difference to report in percent.
 NAMED, LEAST = 0.05, 5.0
-#: Smallest spread of good nodes in percent: less is chance.
+#: Smallest spread of good nodes in percent: a smaller one is chance.
 QUIET = 1.0
-#: Degrees of freedom of the scale of n peers, as a part of n - 1: fewer than those of a standard deviation.
+#: Degrees of freedom of the scale of n peers, as a part of n - 1: fewer than for a standard deviation.
 DEGREES = 0.6
 
 
@@ -31,8 +31,8 @@ DEGREES = 0.6
 class Reading:
     """A value of a node.
 
-    :ivar group: partition, metric and side; only readings of one group are compared.
-    :ivar value: above 0.
+    :ivar group: partition, metric and side; only readings of the same group are compared.
+    :ivar value: positive value.
     :ivar better: whether ``higher`` or ``lower`` values are better.
     """
 
@@ -46,8 +46,8 @@ class Reading:
 class Outlier:
     """A node that is worse than its peers in one group.
 
-    :ivar worse: by how many percent.
-    :ivar p: probability of as large a distance of a good node, corrected for the number of readings.
+    :ivar worse: difference in percent.
+    :ivar p: probability of such a distance for a good node, corrected for the number of readings.
     """
 
     node: str
@@ -57,7 +57,7 @@ class Outlier:
 
 
 def outliers(readings: Iterable[Reading]) -> list[Outlier]:
-    """Return the nodes that are worse than their peers, the worst first; none of groups with too few nodes."""
+    """Return the nodes that are worse than their peers, the worst first; groups with too few nodes are left out."""
     groups: dict[tuple[str, ...], list[Reading]] = {}
     for reading in readings:
         groups.setdefault(reading.group, []).append(reading)
@@ -68,8 +68,8 @@ def outliers(readings: Iterable[Reading]) -> list[Outlier]:
 
 
 def _distances(group: Sequence[Reading]) -> list[Outlier]:
-    """Return each node with its distance from the others, whatever it is."""
-    # In logarithms a half and a double are as far away.
+    """Return each node with its distance from the others, large or small."""
+    # With logarithms, a half and a double have the same distance.
     sign = -1 if group[0].better == "higher" else 1
     logs = [100 * sign * math.log(reading.value) for reading in group]
     found = []
@@ -84,7 +84,7 @@ def _distances(group: Sequence[Reading]) -> list[Outlier]:
 
 
 def _scale(values: Sequence[float]) -> float:
-    """Return the scale Qn: of the distances between two values one of the smallest quarter, for normal values."""
+    """Return the scale Qn for normal values: about the lower quartile of the distances between two values."""
     size = len(values)
     half = size // 2 + 1
     distances = sorted(abs(first - second) for first, second in itertools.combinations(values, 2))

@@ -1,7 +1,7 @@
 """Turn nights into series: the paired overhead and the bare value of each metric, one point a night.
 
-A single number cannot tell a change of the machine from one of the containers. The two series can: bare values move
-with the machine, and overheads, measured in pairs, with runtime, image and MPI.
+A single series does not distinguish a change of the machine from a change of the containers. Two series do: bare values
+change with the machine, and paired overheads with runtime, image and MPI.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import SEES, USES
 
 OVERHEAD, BARE = "overhead", "bare"
-#: Results of cases that have measured something.
+#: Results of cases with a measurement.
 MEASURED = ("pass", "fail", "xfail", "xpass")
 #: The smallest change to report, in percent, of bare values and of overheads that are ratios. Most checks have a
-#: tolerance of 5 %: two or three unreported changes of that size would use it up.
+#: tolerance of 5 %: two or three unreported changes of that size would exhaust it.
 LEAST = 2.0
-#: The same for overheads that are differences, as a part of the accepted overhead. That is relative to the host, which
-#: has hardly any (a start-up time), and much wider: a successor may be worse by a fifth (``references.margins``). A
-#: tenth compares with that about as 2 % with 5 %.
+#: The smallest change of overheads that are differences, as a part of the accepted overhead. The accepted overhead is
+#: wide, because the value of the host is small (a start-up time); a successor may be worse by a fifth
+#: (``references.margins``). A tenth is to that about as 2 % is to 5 %.
 LEAST_PART = 0.1
 
 
@@ -36,10 +36,10 @@ class Point:
 
     :ivar value: the overhead in its unit, or the bare value in the metric's unit.
     :ivar error: standard error, from the rounds, in the same unit; None for a single run.
-    :ivar confirmation: whether it is from a confirmation: fresh rounds, after a proposal.
-    :ivar provenance: of the run; for a bare value, only the bare side's.
-    :ivar unconfirmed: value of the night before its confirmation; None where there is none.
-    :ivar cases: keys of the cases that it is from.
+    :ivar confirmation: whether it is from a confirmation: fresh rounds after a proposal.
+    :ivar provenance: provenance of the run; for a bare value, only of the bare side.
+    :ivar unconfirmed: value of the night before its confirmation; None if there is none.
+    :ivar cases: keys of its cases.
     """
 
     night: Night
@@ -57,13 +57,13 @@ class Series:
 
     :ivar kind: ``overhead`` or ``bare``.
     :ivar variant: empty for bare.
-    :ivar label: the application, with those axes that differ among the cases of a night.
-    :ivar unit: of the values.
-    :ivar better: whether ``higher`` or ``lower`` values of the metric are better; for overheads it is always lower.
+    :ivar label: the application, with the axes that differ among the cases of a night.
+    :ivar unit: unit of the values.
+    :ivar better: whether ``higher`` or ``lower`` values of the metric are better; of overheads, lower is better.
     :ivar least: the smallest change to report: in percent for bare, else in the overhead's unit.
-    :ivar points: one a night, since the last break of the series, the earliest first.
-    :ivar earlier: points before that break; for plots.
-    :ivar cases: keys of the cases of its last point, which a paired rerun has to run.
+    :ivar points: one point for each night since the last break of the series, the earliest first.
+    :ivar earlier: points before that break, for plots.
+    :ivar cases: keys of the cases of its last point, for a paired rerun.
     """
 
     kind: str
@@ -90,9 +90,9 @@ _CaseRow = tuple[Case, Row]
 
 @dataclass(frozen=True)
 class _Seen:
-    """A series as one night shows it, with a single point.
+    """A series of a single night, with one point.
 
-    :ivar work: facts that must not change within a series, or its values could not be compared.
+    :ivar work: facts that must not change within a series, else its values are not comparable.
     """
 
     series: Series
@@ -107,12 +107,12 @@ class _Seen:
 
 
 def series(nights: Sequence[Night]) -> list[Series]:
-    """Return the series of those nights that ci/nightly ran.
+    """Return the series of the nights that ci/nightly ran.
 
-    A series breaks at a night before which something was changed on purpose, and where amount of work, ranks, input or
-    unit change: values before and after cannot be compared.
+    A series breaks at a night after a change on purpose, and if amount of work, ranks, input or unit change: values
+    before and after are not comparable.
 
-    :param nights: the earliest first.
+    :param nights: nights, the earliest first.
     """
     seen: dict[tuple[Any, ...], list[_Seen]] = {}
     changes = 0
@@ -124,7 +124,7 @@ def series(nights: Sequence[Night]) -> list[Series]:
 
 
 def _joined(seen: Sequence[_Seen]) -> Series:
-    """Return the series of these nights, which begins after its last break."""
+    """Return the series of these nights since its last break."""
     last = seen[-1]
     count = sum(1 for _ in itertools.takewhile(lambda each: each.work == last.work, reversed(seen)))
     points = [point for each in seen for point in each.series.points]
@@ -132,7 +132,7 @@ def _joined(seen: Sequence[_Seen]) -> Series:
 
 
 def _rows(case: Case) -> Iterator[Row]:
-    """Yield the rows that compare with bare, or have the bare value itself; none of emulated processors."""
+    """Yield the rows that compare with bare or have the bare value itself; rows of emulated processors are left out."""
     for row in case.rows:
         if not row.emulated and row.baseline_label == "bare" and row.subject_label in ("", case.variant):
             yield row
@@ -146,7 +146,7 @@ def _measured(night: Night) -> Iterator[_CaseRow]:
 
 
 def _before_confirmation(case: Case, metric: str) -> Row | None:
-    """Return the row of the night's last run before the confirmation of a case; None where there is none."""
+    """Return the row of the night's last run before the confirmation of a case; None if there is none."""
     if case.nightly_pass == CONFIRMATION:
         for run in reversed(case.earlier):
             if run.nightly_pass != CONFIRMATION and run.result in MEASURED:
@@ -205,7 +205,7 @@ def _least(row: Row) -> float:
     if row.overhead_unit == "%":
         return LEAST
     if not is_finite(high):
-        # Every overhead is accepted: the change is relative to the value itself.
+        # Every overhead is accepted, so the change is relative to the value itself.
         return LEAST / 100 * abs(row.subject or row.overhead or 0.0)
     return LEAST_PART * (high - low if is_finite(low) else abs(high))
 
@@ -214,7 +214,7 @@ def _bare(night: Night) -> Iterator[_Seen]:
     """Yield the bare values: the median of the container cases' baselines, or the bare case's own value."""
     groups: dict[tuple[Any, ...], list[_CaseRow]] = {}
     for case, row in _measured(night):
-        # In a duet the baseline is of half a node.
+        # In a duet, the baseline ran on half a node.
         if is_finite(row.baseline) and not row.duet:
             groups.setdefault((case.identity_as(""), row.metric), []).append((case, row))
     for pairs in groups.values():
@@ -224,7 +224,7 @@ def _bare(night: Night) -> Iterator[_Seen]:
 
 
 def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
-    # Where only some cases were confirmed, those alone count.
+    # If only some cases were confirmed, only these count.
     fresh = [(case, row) for case, row in pairs if case.nightly_pass == CONFIRMATION]
     rows = [row for _, row in fresh or pairs]
     return Point(
@@ -239,7 +239,7 @@ def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
 
 
 def _unconfirmed(pairs: Sequence[_CaseRow]) -> float | None:
-    """Return the median of the bare values before some of the cases were confirmed; None where there is none."""
+    """Return the median of the bare values before some of the cases were confirmed; None if there is none."""
     before = [
         _before_confirmation(case, row.metric) if case.nightly_pass == CONFIRMATION else row for case, row in pairs
     ]
@@ -248,7 +248,7 @@ def _unconfirmed(pairs: Sequence[_CaseRow]) -> float | None:
 
 
 def _error(errors: Sequence[float | None]) -> float | None:
-    """Return the standard error of a median of values: that of the mean; for more than two, 1.25 times as much."""
+    """Return the standard error of a median: the standard error of the mean; for more than two values, 1.25 times."""
     present = [error for error in errors if error is not None]
     if not present:
         return None

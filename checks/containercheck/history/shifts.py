@@ -1,10 +1,10 @@
-"""Compare the last nights of many series with their levels before, and propose which of them have changed.
+"""Compare the last nights of many series with their levels before, and propose changes.
 
 The test is Student's t, with three additions for few nights and many series:
 
-* Few nights say little about their scatter. The typical scatter of all series counts for a few nights more.
-* Nights far off are common, and so are nights that resemble the night before. The mean of few nights therefore has few
-  degrees of freedom, and nights that correlate count for fewer.
+* Few nights give a poor estimate of their scatter. So the typical scatter of all series counts for a few more nights.
+* Outlying nights are common, and so are nights that resemble the night before. So the mean of few nights has few
+  degrees of freedom, and correlated nights count for fewer.
 * The false discovery rate over all series limits the proposals.
 """
 
@@ -24,33 +24,33 @@ from scipy.stats import false_discovery_control
 PROPOSED = 0.02
 #: Fewest nights of a level before a change.
 BEFORE = 3
-#: Most nights that give the level before a change: machines drift, so that older nights have another level.
+#: Most nights for the level before a change: machines drift, and older nights have another level.
 RECENT = 14
-#: Numbers of nights since a change that are tested. Others give nearly the same result, and only date a change.
+#: Numbers of nights since a change that are tested. Other numbers give nearly the same result; they only date a change.
 LOOKS = (1, 2, 4, 8, 16)
-#: Degrees of freedom of a Student's t with the tails of one night. A mean has as many times more as it has nights: its
-#: excess kurtosis is as many times smaller.
+#: Degrees of freedom of a Student's t with the tails of one night. A mean of n nights has n times as many, because its
+#: excess kurtosis is n times smaller.
 TAILS = 5.0
-#: Fewest series that are pooled, and the number of nights that their typical variance counts for.
+#: Fewest series that are pooled, and the weight of their typical variance in nights.
 POOLED, POOLED_NIGHTS = 8, 6.0
-#: The same for fewer series: the variance of a night in squared standard errors, and the nights that it counts for. 349
-#: series of two virtual machines, four to twelve nights each, had 1.7 to 4.5, worth 1.1 to 3.6 nights.
+#: Values for fewer series: the variance of a night in squared standard errors, and its weight in nights. 349 series of
+#: two virtual machines, four to twelve nights each, had variances of 1.7 to 4.5, with weights of 1.1 to 3.6 nights.
 ELSEWHERE, ELSEWHERE_NIGHTS = 4.0, 2.0
-#: Smallest standard deviation of a night, as a part of the smallest change to report. Some metrics (memory) are the
-#: same in all digits every night, but will not always be.
+#: Smallest standard deviation of a night, as a part of the smallest change to report. Some metrics (memory) have so far
+#: the same digits every night, which may change.
 QUIET = 0.1
-#: Largest correlation of neighboring nights that is distinguished.
+#: Upper limit for the correlation of neighboring nights.
 LIKEST = 0.9
 
 
 @dataclass(frozen=True)
 class Level:
-    """The nights of a series since its last change, tonight as the last one.
+    """The nights of a series since its last change, up to tonight.
 
-    :ivar kind: series of other kinds scatter in another way.
-    :ivar values: in any unit.
-    :ivar errors: standard errors in the same unit; None where they are not known.
-    :ivar reruns: which values come from reruns.
+    :ivar kind: kind of the series; kinds differ in their scatter.
+    :ivar values: values in any unit.
+    :ivar errors: standard errors in the same unit; None if they are not known.
+    :ivar reruns: for each value, whether it comes from a rerun.
     :ivar least: the smallest change to report, in the same unit.
     """
 
@@ -61,11 +61,11 @@ class Level:
     least: float
 
     def parts(self, nights: int) -> tuple[Sequence[float], Sequence[float]]:
-        """Return the nights before a change, as far as they count, and those since then."""
+        """Return the nights before a change that count, and the nights since then."""
         return self.values[-nights - RECENT : -nights], self.values[-nights:]
 
     def can_split(self, nights: int) -> bool:
-        """Return whether enough nights are left before the last ones."""
+        """Return whether enough nights remain before the last ones."""
         return len(self.values) - nights >= BEFORE
 
     @functools.cached_property
@@ -75,7 +75,7 @@ class Level:
 
     @functools.cached_property
     def unit(self) -> float:
-        """The typical standard error of a night, in which the scatter of series is compared."""
+        """The typical standard error of a night: the unit in which the scatter of series is compared."""
         errors = [error for error in self.errors if error is not None]
         return max(statistics.median(errors or [self.least]), QUIET * self.least, 1e-300)
 
@@ -87,10 +87,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Scatter:
-    """The scatter of nights about their level that many series have in common.
+    """The common scatter of many series: nights about their level.
 
     :ivar variance: typical variance of a night, in squared units of its series.
-    :ivar nights: number of nights that it counts for.
+    :ivar nights: its weight in nights.
     :ivar likeness: correlation of neighboring nights.
     """
 
@@ -99,19 +99,19 @@ class Scatter:
     likeness: float = 0.0
 
     def of_mean(self, count: int) -> float:
-        """Return the variance of a mean as a part of that of one night, for a first-order autoregression."""
+        """Return the variance of a mean as a part of one night's variance, for a first-order autoregression."""
         rho = self.likeness
         return ((1 + rho) / (1 - rho) - 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)) / count
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """The likeliest change of a level.
+    """The most likely change of a level.
 
-    :ivar nights: number of nights since then; 0 without a change that is worth a report.
+    :ivar nights: number of nights since then; 0 without a change to report.
     :ivar higher: whether the values are higher since then.
     :ivar p: probability of such a shift without a change.
-    :ivar scatter: the scatter by which it was judged.
+    :ivar scatter: the scatter that was used.
     """
 
     nights: int
@@ -120,15 +120,15 @@ class Proposal:
     scatter: Scatter
 
     def p_of_reruns(self, level: Level) -> float:
-        """Return the probability that the reruns alone are shifted as far, in the same direction, without a change."""
+        """Return the probability of such a shift of the reruns alone, in the same direction, without a change."""
         p_higher = _shift(level, self.scatter, self.nights, only_reruns=True).p_higher
         return p_higher if self.higher else 1 - p_higher
 
 
 def proposals(levels: Sequence[Level]) -> list[Proposal | None]:
-    """Return the change that each level proposes; None where it proposes none.
+    """Return the proposed change of each level; None for none.
 
-    :param levels: of all series with a value tonight.
+    :param levels: levels of all series with a value tonight.
     """
     scatters = zip(*(_scatters(levels, nights) for nights in LOOKS))
     likeliest = [_likeliest(level, of_looks) for level, of_looks in zip(levels, scatters)]
@@ -142,7 +142,7 @@ def false_discoveries(p_values: Sequence[float]) -> list[float]:
 
 
 def _likeliest(level: Level, scatters: Sequence[Scatter]) -> Proposal:
-    """Return the likeliest change, with its p-value corrected for the number of looks.
+    """Return the most likely change, with its p-value corrected for the number of looks.
 
     :param scatters: one for each of the looks.
     """
@@ -158,7 +158,7 @@ def _likeliest(level: Level, scatters: Sequence[Scatter]) -> Proposal:
 
 
 def _scatters(levels: Sequence[Level], nights: int) -> list[Scatter]:
-    """Return the scatter for each level, where all of them may have changed before the last nights."""
+    """Return the scatter for each level if all of them may have changed before the last nights."""
     groups: dict[tuple[str, bool], list[Level]] = {}
     for level in levels:
         groups.setdefault((level.kind, level.has_errors), []).append(level)
@@ -172,17 +172,18 @@ def _scatter(levels: Sequence[Level], nights: int) -> Scatter:
         parts = [_residuals(part) for part in level.parts(nights)]
         degrees = sum(len(part) - 1 for part in parts)
         variance = sum(value**2 for part in parts for value in part) / degrees
-        # Metrics that are the same every night say nothing about others.
+        # Metrics with the same value every night have no information about others.
         if variance > 1e-6 * level.floor:
             ratios.append(variance / level.unit**2)
             products += sum(night * following for part in parts for night, following in zip(part, part[1:])) / variance
             pairs += degrees
-            # Without any correlation the common mean makes neighbors differ.
+            # Without correlation, the common mean gives neighbors a negative one.
             expected -= sum(1 - 1 / len(part) for part in parts)
     if len(ratios) < POOLED:
         return Scatter()
     neighbors = (products - expected) / pairs
-    # What may be chance is left out. Nights do not share the scatter of their rounds: what they share correlates more.
+    # A correlation that may be chance is ignored. The scatter of the rounds is independent and hides a part of the
+    # correlation of the nights, hence the square root.
     likeness = min(math.sqrt(max(neighbors - 1 / math.sqrt(pairs), 0.0)), LIKEST)
     return Scatter(statistics.median(ratios), POOLED_NIGHTS, likeness)
 
@@ -191,9 +192,9 @@ def _scatter(levels: Sequence[Level], nights: int) -> Scatter:
 class _Shift:
     """The shift of the last nights from the level before them.
 
-    :ivar size: in the unit of the values.
+    :ivar size: shift in the unit of the values.
     :ivar error: its standard error.
-    :ivar degrees: degrees of freedom of that.
+    :ivar degrees: degrees of freedom of the error.
     """
 
     size: float
@@ -202,19 +203,19 @@ class _Shift:
 
     @property
     def p_higher(self) -> float:
-        """The probability of a shift that is as high, or higher, without a change."""
+        """The probability of such a shift or a higher one without a change."""
         return float(stdtr(self.degrees, -self.size / self.error))
 
     @property
     def p(self) -> float:
-        """The probability of a shift that is as large, in any direction, without a change."""
+        """The probability of such a shift or a larger one, in any direction, without a change."""
         return 2 * float(stdtr(self.degrees, -abs(self.size) / self.error))
 
 
 def _shift(level: Level, scatter: Scatter, nights: int, only_reruns: bool = False) -> _Shift:
     """Return the shift of the last nights from the level before them.
 
-    :param only_reruns: whether only the values of reruns give the shift. The others then only count for the scatter.
+    :param only_reruns: whether only the values of reruns give the shift; other values count only for the scatter.
     """
     before, after = level.parts(nights)
     tested = [is_rerun or not only_reruns for is_rerun in level.reruns[-nights:]]
@@ -222,7 +223,7 @@ def _shift(level: Level, scatter: Scatter, nights: int, only_reruns: bool = Fals
     squares = sum(value**2 for part in (before, after) for value in _residuals(part))
     degrees = len(before) + nights - 2 + scatter.nights
     variance = max((squares + scatter.nights * scatter.variance * level.unit**2) / degrees, level.floor)
-    # Nights with few rounds are less certain than others.
+    # Nights with few rounds have larger errors.
     rounds = statistics.fmean((error or 0.0) ** 2 for error in itertools.compress(level.errors[-nights:], tested))
     more = max(rounds - level.unit**2, 0.0) / count
     error = math.sqrt(variance * (scatter.of_mean(len(before)) + scatter.of_mean(count)) + more)

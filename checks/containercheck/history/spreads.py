@@ -1,11 +1,11 @@
-"""Estimate how far the rounds of each case spread, from its nights.
+"""Estimate the spread of the rounds of each case from its nights.
 
-Checks use it as the known spread before their first round (``known_spreads``). It is rather too large than too small:
-the error probabilities of verdicts hold while the true spread is at most the known one (ci/benchmarks/detection.py).
+Checks use it as the known spread before their first round (``known_spreads``). The estimate has a margin upwards: the
+error probabilities of verdicts hold if the true spread is at most the known one (ci/benchmarks/detection.py).
 
-A check ends with its verdict, so nights with few rounds are those whose rounds happened to agree. The sum of squares
-over rounds is a martingale: however they end, all squares divided by all degrees of freedom have the right mean. The
-mean or median of the nights' own spreads would be too small, and smaller every night.
+A check ends with its verdict, so in nights with few rounds the rounds agree by chance. The mean or median of the
+nights' spreads would be too small, and smaller every night. But the sum of squares over rounds is a martingale: all
+squares divided by all degrees of freedom have the right mean, independent of the rule that ended the rounds.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from containercheck.results.row import Row, rows_of
 #: Known spreads by partition, name of the case and metric, as in the file for the checks.
 Known = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
-#: Latest nights of a case that count: a machine may have become quieter, or noisier.
+#: Number of latest nights of a case that count, as the noise of a machine may change.
 LATEST = 30
 #: Fewest nights, and fewest degrees of freedom, for a known spread.
 FEWEST_NIGHTS, FEWEST_DEGREES = 3, 8
-#: Limit of a night's squares, as a multiple of the typical ones, so that one wild night does not dominate a month.
+#: Limit of a night's squares, as a multiple of the typical ones, so that one outlying night does not dominate a month.
 CAP = 10.0
-#: Factor on the spread that was seen: nights differ, and with too small a spread verdicts are wrong too often.
+#: Factor on the measured spread: nights differ, and too small a spread gives too many wrong verdicts.
 MARGIN = 1.25
-#: Smallest spread, as a part of the accepted overhead: metrics that were equal in all digits will not always be.
+#: Smallest spread, as a part of the accepted overhead: metrics with equal digits so far may differ later.
 LEAST_PART = 0.02
-#: Verdicts that are final, and the kind of an open verdict that stays too: a gain to look into.
+#: Verdicts that are final, and the kind of an open verdict that is final too: an unexplained gain.
 CLOSED, FASTER = ("pass", "fail"), "faster"
 
 
@@ -55,7 +55,7 @@ class Sample:
 def from_nights(sessions: Iterable[StoredSession]) -> Known:
     """Return the known spreads from the nights of each case.
 
-    :param sessions: in the order in which they were stored; read once.
+    :param sessions: sessions in the order of storage; read once.
     """
     by_metric: dict[tuple[str, str, str], dict[str, list[Sample]]] = {}
     for session in sessions:
@@ -80,9 +80,9 @@ def from_nights(sessions: Iterable[StoredSession]) -> Known:
 
 
 def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
-    """Return the spreads that were known for metrics that have a final verdict in this session.
+    """Return the known spreads of the metrics with a final verdict in this session.
 
-    Later passes judge all rounds from the first one on: with another known spread a verdict could be lost or reversed.
+    Later passes judge all rounds again: with another known spread, a verdict could be lost or reversed.
     """
     known: Known = {}
     for raw in testcases:
@@ -99,7 +99,7 @@ def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
 
 
 def merged(first: Known, second: Known) -> Known:
-    """Return both together; the first counts for metrics that both have."""
+    """Return both together; for metrics in both, the first counts."""
     both: Known = {}
     for known in (second, first):
         for partition, cases in known.items():
@@ -110,7 +110,7 @@ def merged(first: Known, second: Known) -> Known:
 
 
 def fitted(group: Sequence[Sample]) -> float:
-    """Return the spread of samples of one unit: all squares, wild ones limited, over all degrees of freedom."""
+    """Return the spread of samples of one unit: all squares, with a limit, over all degrees of freedom."""
     typical = statistics.median(sample.squares / sample.degrees for sample in group)
     limits = (CAP * typical * sample.degrees if typical > 0 else math.inf for sample in group)
     squares = sum(min(sample.squares, limit) for sample, limit in zip(group, limits))
@@ -118,7 +118,7 @@ def fitted(group: Sequence[Sample]) -> float:
 
 
 def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
-    """Return the samples of a stored test case by metric; metrics that were not compared have none."""
+    """Return the samples of a stored test case by metric; metrics without a comparison have none."""
     by_metric = {}
     for row in (row for row in rows_of(raw) if row.is_comparison):
         changes = list(_changes(row, raw.get("measured") or ()))
@@ -135,7 +135,7 @@ def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
 def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:
     """Yield d of each round in the unit of the overhead: 100 times the logarithm of the ratio, or the difference.
 
-    Sessions that compare runtimes or images have sides of other names.
+    Nothing is yielded for sessions that compare runtimes or images, as their sides have other names.
     """
     for values in rounds:
         baseline, subject = ((values.get(side) or {}).get(row.metric) for side in (BASELINE, SUBJECT))

@@ -1,1 +1,1 @@
-"""Reports on the results of a session and of earlier nights: as text, as JUnit XML, and as an HTML page."""
+"""Report the results of a session and of earlier nights: as text, as JUnit XML, and as an HTML page."""

@@ -1,4 +1,4 @@
-"""Write the cases of a session as JUnit XML, for GitLab, Jenkins and the like; ReFrame's own leaves out skips."""
+"""Write the cases of a session as JUnit XML for GitLab, Jenkins and others; ReFrame's JUnit XML leaves out skips."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 def write(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: Iterable[str]) -> None:
     """Write the XML file in one step.
 
-    A check with a worse result than is accepted is a failure; one that could not be measured or run is an error; a skip
-    is a skip. The standard output of a check is the tally of its metrics, ``13 of 14 pass, 1 open``, and a line for
-    each open one.
+    A check with a result that is not accepted is a failure. A check that could not be measured or run is an error. The
+    standard output of a check is the tally of its metrics, ``13 of 14 pass, 1 open``, and a line for each open metric.
 
-    :param alarms: changes for the worse since earlier nights, though no check failed: failures too.
-    :param problems: other things that could not be measured or run: errors.
+    :param alarms: changes for the worse since earlier nights; they are failures, even if no check failed.
+    :param problems: other things that could not be measured or run; they are errors.
     """
     suites = ElementTree.Element("testsuites")
     for application in dict.fromkeys(case.application for case in cases):

@@ -1,4 +1,4 @@
-"""Describe a machine: a line for each topic, and its problems for containers, each with the remedy."""
+"""Describe a machine: a line for each topic, and its problems for containers, each with a remedy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.job.inventory import MOUNTERS, TOOLS
 from containercheck.results.formatting import size
 
-#: Bytes of /dev/shm below which MPI within a node runs out of it: the default of containers is 64 MiB
+#: Fewest bytes of /dev/shm for MPI within a node; the default of containers is 64 MiB
 #: (https://docs.docker.com/reference/cli/docker/container/run, --shm-size).
 SHARED_MEMORY = 256 << 20
-#: Bytes that a process has to be able to lock on a node with InfiniBand or the like (Open MPI's FAQ, "I'm getting
-#: errors about error registering openib memory").
+#: Bytes that a process has to be able to lock on a node with a network such as InfiniBand.
+#: Source: Open MPI's FAQ, "I'm getting errors about error registering openib memory".
 LOCKED_MEMORY = 1 << 30
 #: Meanings of ``mounts`` of a runtime.
 MOUNTS = {
@@ -29,7 +29,7 @@ Facts = Mapping[str, Any]
 def topics(facts: Facts) -> list[tuple[str, str]]:
     """Return the topics, each with its facts in words.
 
-    :param facts: as ``containercheck.job.inventory.inventory`` returns them.
+    :param facts: result of ``containercheck.job.inventory.inventory``.
     """
     host, processor, locked = facts["host"], facts["processor"], facts["locked_memory"]
     usable = f", {processor['usable']} may be used" if processor["usable"] != processor["processors"] else ""
@@ -51,9 +51,9 @@ def topics(facts: Facts) -> list[tuple[str, str]]:
 
 
 def heading(facts: Facts) -> str:
-    """Return a machine in one line.
+    """Return a description of a machine in one line.
 
-    :param facts: as ``containercheck.job.inventory.brief`` returns them.
+    :param facts: result of ``containercheck.job.inventory.brief``.
     """
     host, processor = facts["host"], facts["processor"]
     runtime = next((known["version"] or known["name"] for known in facts["runtimes"]), "no container runtime")
@@ -63,7 +63,7 @@ def heading(facts: Facts) -> str:
 
 
 def missing_platforms(facts: Facts, named: Iterable[str]) -> list[str]:
-    """Return the runtimes that the site's file names and that the machine does not have, each with what to do.
+    """Return a line with a remedy for each runtime that the site file names and the machine does not have.
 
     :param named: types of the partition's ``container_platforms``.
     """
@@ -128,7 +128,7 @@ def _of_programs(facts: Facts) -> Iterator[str]:
 
 
 def _runtime(runtime: Facts) -> str:
-    """Return a runtime with its version, place, and how it mounts image files."""
+    """Return a runtime with its version, its path, and its way to mount image files."""
     if runtime["problem"]:
         return f"{runtime['name']} ({runtime['path']}) does not run"
     mounts = runtime["mounts"]

@@ -1,6 +1,6 @@
-"""Send the results of a session or night to the sinks of the site; one that does not answer costs seconds.
+"""Send the results of a session or night to the sinks of the site, and wait at most seconds for an answer.
 
-ReFrame's own ``httpjson`` handler waits for its server without a limit, and its errors fail tests: none of it is used.
+ReFrame's ``httpjson`` handler is not used: it waits for its server without a limit, and its errors fail tests.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ HELP: Mapping[str, str] = {
 class Outcome:
     """The end of a session or night.
 
-    :ivar command: that ran it: ``run``, ``nightly``, ``acceptance``.
+    :ivar command: command that ran it: ``run``, ``nightly``, ``acceptance``.
     :ivar status: exit status of the command.
-    :ivar meaning: that status in words.
+    :ivar meaning: meaning of the status in words.
     :ivar cases: all cases.
     :ivar report: the page of a night, or the report of another session.
-    :ivar changes: sentences on what changed since earlier nights.
+    :ivar changes: sentences on the changes since earlier nights.
     :ivar problems: other things that could not be measured or run.
     :ivar system: name of the system.
     """
@@ -74,9 +74,9 @@ class Outcome:
 
 
 def announce(arguments: Sequence[str], place: Workplace, outcome: Outcome) -> None:
-    """Send the results to the sinks of the site, and print a line for each that does not take them.
+    """Send the results to the sinks of the site, and print a line for each sink that does not accept them.
 
-    :param arguments: of the session for ReFrame, which choose the site file and the system.
+    :param arguments: the session's arguments for ReFrame: they select the site file and the system.
     """
     try:
         system = reframe_process.configuration(arguments, place).system
@@ -88,7 +88,7 @@ def announce(arguments: Sequence[str], place: Workplace, outcome: Outcome) -> No
 
 
 def send(chosen: Sequence[Sink], outcome: Outcome) -> None:
-    """Send the results to these sinks at once, and print a line for each that does not take them in time."""
+    """Send the results to these sinks in parallel; print a line for each sink that does not accept them in time."""
     errors: dict[str, str] = {sink.name: f"no answer in {SECONDS:g} s" for sink in chosen}
     threads = [threading.Thread(target=_try, args=(sink, outcome, errors), daemon=True) for sink in chosen]
     for thread in threads:
@@ -101,12 +101,12 @@ def send(chosen: Sequence[Sink], outcome: Outcome) -> None:
 
 
 def _try(sink: Sink, outcome: Outcome, errors: dict[str, str]) -> None:
-    """Send to one sink, and remove its entry from the errors, or set it."""
+    """Send to one sink; then remove its entry from the errors, or set it."""
     try:
         _SENDERS[sink.kind](sink, outcome)
         errors.pop(sink.name, None)
     except OSError as error:
-        # Those of urllib too: an answer of the server such as "HTTP Error 403: Forbidden".
+        # It includes urllib's errors for an answer of the server, such as "HTTP Error 403: Forbidden".
         errors[sink.name] = str(error)
     except (ValueError, http.client.HTTPException):
         # The message would contain the address, which may be a secret.
@@ -168,7 +168,7 @@ def _escaped(text: str) -> str:
 
 
 def _write_metrics(sink: Sink, outcome: Outcome) -> None:
-    # The collector reads what ends in .prom, and write_file writes under another name first.
+    # The collector reads only files that end in .prom, and write_file writes to a file with another ending first.
     write_file(sink.file / f"containercheck-{outcome.system}-{outcome.command}.prom", metrics(outcome))
 
 
@@ -200,7 +200,7 @@ def _write_junit(sink: Sink, outcome: Outcome) -> None:
 
 
 def message(outcome: Outcome, link: str = "") -> str:
-    """Return a message about what changed and why, with a link; empty where all is fine and nothing changed."""
+    """Return a message about changes, failures and their causes, with a link; empty if there are none."""
     failed = [(case, run) for case in outcome.cases if (run := selections.failure(case))]
     lines = [*outcome.changes]
     lines += [f"{short_name(case)}: {_first_line(run.fail_reason)}" for case, run in failed]
@@ -221,12 +221,12 @@ def _first_line(text: str) -> str:
 
 
 def slack_text(text: str) -> str:
-    """Return a message for Slack, where three characters begin links and entities."""
+    """Return a message for Slack: three characters that begin links and entities are escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def mattermost_text(text: str) -> str:
-    """Return a message for Mattermost, as a block of text, in which its Markdown changes nothing, before the link."""
+    """Return a message for Mattermost: a block of text without Markdown, then the link."""
     lines, _, link = text.replace("```", "'''").rpartition("\n")
     return f"```\n{lines}\n```\n{link}"
 
@@ -241,16 +241,16 @@ def _post_message(formatted: Callable[[str], str]) -> Callable[[Sink, Outcome], 
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, which could pass a token on to another host: the redirect is the server's answer."""
+    """Returns a redirect as the server's answer: following it could send a token to another host."""
 
     def redirect_request(self, *_: object) -> None:
-        """Return no request."""
+        """Return None, so that the redirect is not followed."""
 
 
 def _post(url: str, body: str, headers: Mapping[str, str]) -> None:
     """Send a body to a server by HTTP.
 
-    :raises HTTPError, OSError, ValueError, HTTPException: it cannot be reached, or does not take it.
+    :raises HTTPError, OSError, ValueError, HTTPException: the server cannot be reached, or does not accept the body.
     """
     if not url.startswith(("https://", "http://")):
         raise ValueError("not HTTP")
@@ -259,7 +259,7 @@ def _post(url: str, body: str, headers: Mapping[str, str]) -> None:
         pass
 
 
-#: How each kind of sink gets the results.
+#: The function that sends the results to each kind of sink.
 _SENDERS: Mapping[str, Callable[[Sink, Outcome], None]] = {
     "openmetrics": _write_metrics,
     "jsonlines": _append_lines,

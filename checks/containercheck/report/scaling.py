@@ -1,13 +1,13 @@
-"""Lines on speed-ups: over nodes, over the cores of as many nodes, and under policies of sharing cores.
+"""Report speed-ups over nodes, over the cores of equally many nodes, and under policies of sharing cores.
 
-Only metrics with ``scaling`` in their row of the results scale, from the cases of one session. The speed-up is against
-the fewest nodes, or cores, that ran, as in D12.6 sections 6.9.1 and 8.1; the efficiency is the speed-up divided by the
-ratio of their numbers. Over cores are cases that differ in an axis of ranks, or of threads: figures 8.9, 8.10, 8.12
-and 8.13 of D12.6. Mixes of ranks and threads that fill a node have no such scaling: all use its cores.
+Only metrics with ``scaling`` in their row of the results are reported, from the cases of one session. The base of a
+speed-up is the run on the fewest nodes or cores, as in D12.6 sections 6.9.1 and 8.1. The efficiency is the speed-up
+divided by the ratio of the numbers of nodes or cores. Cases over cores differ in an axis of ranks or of threads (D12.6,
+figures 8.9, 8.10, 8.12, 8.13). Mixes of ranks and threads that fill a node are left out, as all use the same cores.
 
-Work per time is compared (J. L. Gustafson, "Reevaluating Amdahl's law", CACM 31 (1988)): for the same work that is the
-quotient of the times (strong scaling), and where the work grows like the nodes the efficiency is time(1) / time(n)
-(weak scaling).
+The speed-up compares work per time (J. L. Gustafson, "Reevaluating Amdahl's law", CACM 31 (1988)). With constant work,
+it is the quotient of the times (strong scaling). If the work is proportional to the nodes, the efficiency is
+time(1) / time(n) (weak scaling).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import Row, is_finite
 
-#: Ends of units of work per time, which do not depend on the amount of work.
+#: Endings of units of work per time, which do not depend on the amount of work.
 WORK = ("FLOPS", "FLOP/s", "images/s")
 #: Label of the bare side, and the metric of the time of all programs that share cores.
 BARE, WHOLE = "bare", "seconds_whole"
@@ -33,11 +33,11 @@ Measured = tuple[Case, Row]
 
 @dataclass(frozen=True)
 class Curve:
-    """Cases of a variant that differ in their number of nodes, or of cores, only.
+    """Cases of a variant that differ only in their number of nodes or of cores.
 
     :ivar over: ``node`` or ``core``.
     :ivar label: label of its cases, without the axis that sets the cores.
-    :ivar cases: by that number, the fewest first.
+    :ivar cases: cases by number of nodes or cores, the fewest first.
     """
 
     over: str
@@ -47,7 +47,7 @@ class Curve:
 
 def lines(cases: Iterable[Case]) -> list[str]:
     """Return a line for each variant and metric that scales, and for each case with policies of sharing cores."""
-    # Skips are reported in lines of their own.
+    # Other lines report the skips.
     ran = [case for case in cases if case.result != "skip"]
     several = len({case.place for case in ran}) > 1
     scaled = [line for curve in (*_over_nodes(ran), *_over_cores(ran)) for line in _lines(curve, several)]
@@ -63,7 +63,7 @@ def _over_nodes(cases: Iterable[Case]) -> Iterator[Curve]:
 
 
 def _over_cores(cases: Iterable[Case]) -> Iterator[Curve]:
-    """Yield the cases on as many nodes that differ in an axis of ranks, or of threads, alone."""
+    """Yield the cases on equally many nodes that differ only in an axis of ranks or of threads."""
     groups: dict[tuple[Any, ...], list[Case]] = {}
     for case in cases:
         for axis in case.axes:
@@ -72,7 +72,7 @@ def _over_cores(cases: Iterable[Case]) -> Iterator[Curve]:
     for (*_, axis, _), group in groups.items():
         layouts = [(case.expected.get("ranks"), case.expected.get("threads")) for case in group]
         varying = [len({layout[part] for layout in layouts}) > 1 for part in (0, 1)]
-        # With both, the mixes of a node differ, and its cores do not; an old report may have neither.
+        # If both vary, these are mixes of a node with the same cores. An old report may have neither.
         if varying.count(True) == 1 and not any(None in layout for layout in layouts):
             label = group[0].label.replace(f" {axis}={group[0].axes[axis]}", "")
             by_cores = {case.expected["ranks"] * case.expected["threads"]: case for case in reversed(group)}
@@ -80,7 +80,7 @@ def _over_cores(cases: Iterable[Case]) -> Iterator[Curve]:
 
 
 def _common(case: Case) -> tuple[str, ...]:
-    """Return the properties that all cases of a curve share."""
+    """Return the common properties of all cases of a curve."""
     return (*case.key[:3], case.application, case.variant)
 
 
@@ -100,7 +100,7 @@ def _lines(curve: Curve, with_place: bool) -> Iterator[str]:
 
 
 def _was_measured(case: Case) -> bool:
-    """Return whether a case's metrics count; those of a case that is only slow do, as it may not scale."""
+    """Return whether a case's metrics count. A case that is only too slow counts: it may scale badly."""
     run = selections.failure(case)
     return run is None or (run.phase == "performance" and selections.is_regression(run))
 
@@ -143,10 +143,10 @@ def _line(curve: Curve, measured: Mapping[int, Measured], with_place: bool) -> s
 
 
 def _work(measured: Mapping[int, Measured]) -> list[float]:
-    """Return the amount of work of a run for each number of nodes or cores, relative to that on the fewest.
+    """Return the amount of work of a run for each number of nodes or cores, relative to the fewest.
 
-    It is the amount that the check states. For an input of unknown size, such as a published one, it follows from the
-    declared scaling: constant if strong, proportional to the number if weak.
+    It is the amount that the check declares. For an input of unknown size, such as a published one, the declared
+    scaling gives it: constant if strong, proportional to the number if weak.
     """
     amounts = [case.expected.get("amount") or 0.0 for case, _ in measured.values()]
     if min(amounts) <= 0:
@@ -156,14 +156,14 @@ def _work(measured: Mapping[int, Measured]) -> list[float]:
 
 
 def _speed_ups(side: str, measured: Mapping[int, Measured], work: Sequence[float]) -> dict[int, float]:
-    """Return the work per time on all numbers but the fewest, relative to that on the fewest."""
+    """Return the work per time on all numbers except the fewest, relative to the fewest."""
     speeds = {at: _speed(row, getattr(row, side), times) for (at, (_, row)), times in zip(measured.items(), work)}
     (_, base), *others = speeds.items()
     return {at: speed / base for at, speed in others}
 
 
 def _speed(row: Row, value: float, work: float) -> float:
-    """Return work per time, up to a factor that is the same for all nodes."""
+    """Return work per time, except for a common factor of all nodes."""
     if row.better == "lower":
         return work / value
     return value if row.unit.endswith(WORK) else work * value
@@ -179,14 +179,14 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _policies(case: Case) -> Iterator[str]:
-    """Yield the speed-up of all programs together under each policy of sharing cores, bare in brackets.
+    """Yield the speed-up of all programs together under each policy of sharing cores, with bare in brackets.
 
-    It is the time without a policy, divided by that with it (D12.5 figures 14 and 20), both bare or in the container.
+    It is the time without a policy divided by the time with it (D12.5 figures 14 and 20), both bare or in a container.
     """
     inside: dict[str, float] = {}
     bare: dict[str, float] = {}
     rows = [row for row in case.rows if row.metric == WHOLE and row.baseline and row.subject]
-    # Without a policy, the bare side is called bare, and comes first here.
+    # The bare side without a policy is called bare; it comes first.
     for row in sorted(rows, key=lambda row: row.baseline_label != BARE):
         if case.variant == BARE:
             inside.setdefault(row.baseline_label, row.baseline or 0.0)

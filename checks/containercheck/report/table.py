@@ -1,4 +1,4 @@
-"""The text of a session: metrics, scaling, questions, notes, skips, failures, open verdicts."""
+"""Write the text of a session: metrics, scaling, questions, notes, skips, failures, open verdicts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, first, names, number, short_name, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, PASS, Row, is_finite
 
-#: Limit on the lopsidedness of an interval, relative to its half width; beyond it both ends are printed instead of ±.
+#: Limit on the asymmetry of an interval, relative to its half width; above it, both ends are printed instead of ±.
 LOPSIDED = 0.3
-#: Stand for the application, and for system and partition, in a reason that several share.
+#: Placeholders for the application, and for system and partition, in a reason of several cases.
 NAME, PARTITION = "NAME", "PARTITION"
-#: Most cases that have a line each for the same note, and how many are named where more share a line.
+#: Most cases with one line each for the same note, and number of named cases if more cases share a line.
 FEW, NAMED = 3, 2
 
 
@@ -54,33 +54,33 @@ def table(cases: Sequence[Case]) -> list[str]:
 
 
 def skips(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each reason for which cases were skipped."""
+    """Return a line for each reason of skipped cases."""
     return [f"skipped: {reason.line}" for reason in by_reason(cases)]
 
 
 def failures(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each case that failed."""
+    """Return a line for each failed case."""
     failed = [(case, run) for case in cases if (run := selections.failure(case))]
     return [f"FAILED{'' if run is case else ', and passed later'}: {what_failed(case, run)}" for case, run in failed]
 
 
 def what_failed(case: Case, run: Case) -> str:
-    """Return the name of the case that failed, and the reason in this run."""
+    """Return the name of a failed case, and the reason in this run."""
     return f"{case.label} {case.variant}, {case.nodes} node(s): {run.fail_reason}"
 
 
 def overhead(row: Row) -> str:
-    """Return a row's overhead, with its interval where that says anything; empty where nothing was compared."""
+    """Return a row's overhead, with its interval if that is informative; empty without a comparison."""
     if not row.is_comparison:
         return ""
     unit, half, low, high, middle = row.overhead_unit, row.interval, row.low, row.high, row.overhead or 0.0
     estimate = number(row.overhead, 2, "+")
     if says_something(half, unit, row.accepted[1]):
-        # A fail takes more evidence than a pass, so one end may be much farther from the estimate than the other.
+        # A fail needs more evidence than a pass, so one end may be much farther from the estimate than the other.
         if is_finite(low) and is_finite(high) and abs(high + low - 2 * middle) > LOPSIDED * (half or 0.0):
             return f"{estimate} ({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
         return f"{estimate} ± {number(half, 2)} {unit}"
-    # After few rounds only one end may say something. The message about an open metric has it.
+    # After few rounds, only one end may be informative. The message about an open metric has that end.
     ends = {"at most": high, "at least": low} if row.verdict != OPEN else {}
     for word, end in ends.items():
         if is_finite(end) and says_something(end - middle, unit, row.accepted[1]):
@@ -106,9 +106,9 @@ def side(row: Row, which: str, labelled: bool) -> str:
 
 
 def spreads(row: Row) -> str:
-    """Return the spread of the baseline's values and that of the subject's; empty where they are not known.
+    """Return the spreads of the baseline's and the subject's values; empty if they are not known.
 
-    In percent of the side's median, or in the metric's unit where the overhead is in that.
+    The unit is percent of the side's median, or the metric's unit if the overhead has this unit.
     """
     sides = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
     known = [(spread, middle or 0.0) for spread, middle in sides if spread is not None]
@@ -139,7 +139,7 @@ def verdict(row: Row, counted: bool = False) -> str:
 
 
 def questions(cases: Iterable[Case]) -> list[str]:
-    """Return a line for each case with open metrics that are too slow, then for each with some that are too fast."""
+    """Return a line for each case with open metrics that are too slow, then for each with metrics that are too fast."""
     cases = [case for case in cases if not selections.failure(case)]
     slow = [(case, selections.asking(case, [selections.SLOWER])) for case in cases]
     fast = [(case, selections.asking(case, [selections.FASTER])) for case in cases]
@@ -148,7 +148,7 @@ def questions(cases: Iterable[Case]) -> list[str]:
 
 
 def _together(rows: Iterable[Row]) -> str:
-    """Return the overheads of metrics; those above the same tolerance in as many rounds share a clause."""
+    """Return the overheads of metrics, grouped by tolerance and number of rounds above it."""
     by_tolerance: dict[str, list[str]] = {}
     for row in rows:
         unit, accepted = row.overhead_unit, row.accepted[1]
@@ -163,7 +163,7 @@ def _described(rows: Iterable[Row]) -> str:
 
 
 def tallies(cases: Iterable[Case]) -> list[str]:
-    """Return a line for each case with several metrics that did not all pass: how many did, and how many are open."""
+    """Return a line with the number of passed and open metrics, for each case with metrics that did not all pass."""
     several = [case for case in cases if len(case.rows) > 1 and set(selections.verdicts(case)) - {PASS}]
     return [f"{names([case])}: {selections.tally(case)}" for case in several]
 
@@ -181,17 +181,17 @@ def reproducers(cases: Sequence[Case]) -> list[str]:
 
 
 def _judged_side(case: Case) -> str:
-    """Return the name of the side that is judged, the last one of several."""
+    """Return the name of the judged side; of several sides, the last one."""
     sides = [name for name in (case.compared.get("side") or {}) if name != BASELINE]
     return sides[-1] if sides else SUBJECT
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some cases were not run.
+    """The reason for which some cases were not run.
 
-    :ivar text: the reason, with :data:`NAME` and :data:`PARTITION` where it names one of several.
-    :ivar cases: which.
+    :ivar text: the reason, with :data:`NAME` and :data:`PARTITION` as placeholders for names that differ.
+    :ivar cases: the cases.
     """
 
     text: str
@@ -204,7 +204,7 @@ class Reason:
 
     @property
     def line(self) -> str:
-        """Return it as a line to read."""
+        """Return the reason and its cases as one line."""
         partitions = len({case.partition for case in self.cases})
         where = f" on {partitions} partitions" if partitions > 1 else ""
         return f"{', '.join(self.applications)} ({len(self.cases)} case(s){where}): {self.text}"
@@ -213,13 +213,13 @@ class Reason:
 def lost_lines(cases: Iterable[Case]) -> list[str]:
     """Return a line for each reason for which cases that were measured before are not measured now.
 
-    :param cases: as ``selections.lost`` returns them.
+    :param cases: result of ``selections.lost``.
     """
     return [f"measured before, and not this time: {reason.line}" for reason in by_reason(cases)]
 
 
 def by_reason(cases: Iterable[Case]) -> list[Reason]:
-    """Return why cases were skipped, the reason with most of them first; nothing where none was."""
+    """Return the reasons of skipped cases, the reason with the most cases first."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
@@ -235,10 +235,10 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
 
 
 def notes(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each note and case; where many cases have the same note, one line for all."""
+    """Return a line for each note and case; if many cases have the same note, one line for all."""
     by_note: dict[str, dict[str, None]] = {}
     for case in cases:
-        # The rounds of earlier runs count in the final result, and so do their notes.
+        # The rounds of earlier runs count in the final result, so their notes are shown too.
         for note in (note for run in (*case.earlier, case) for note in run.notes):
             by_note.setdefault(note, {})[short_name(case)] = None
     lines = []
@@ -249,7 +249,7 @@ def notes(cases: Sequence[Case]) -> list[str]:
 
 
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on open verdicts; nothing where nothing was compared."""
+    """Return the line on open verdicts; none without a comparison."""
     judged = sum(len(selections.judged(case)) for case in cases)
     return [_open(cases, judged)] if judged else []
 
@@ -280,5 +280,5 @@ def _open(cases: Sequence[Case], judged: int) -> str:
         goes_on = f"{typed('run')} --minutes {minutes} --resume"
         return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
     if selections.needs(cases):
-        return f"{text} after too few rounds to tell what it takes: {typed('run')} --resume"
+        return f"{text} after too few rounds for a forecast: {typed('run')} --resume"
     return f"{text}, and more rounds would not close {pronoun}: it takes longer runs or a quieter machine"

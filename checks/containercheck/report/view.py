@@ -1,4 +1,4 @@
-"""Show a session: a line for each case that ended, with the reason of a failure; at its end the counts."""
+"""Show a session: a line for each finished case, with the reason of a failure, and the counts at the end."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from containercheck.results.row import FAIL, OPEN, Row
 from containercheck.session import estimate
 from containercheck.session.progress import View
 
-#: How a case came out, in the first column. ``ran`` is for what compares nothing.
+#: State of a case, in the first column. ``ran`` is for a case that compares nothing.
 FAILED, SLOW, FAST, STILL_OPEN, PASSED, RAN = "FAIL", "slow?", "fast?", "open", "pass", "ran"
-#: Lines of a failure's reason that are shown.
+#: Most lines of a failure's reason that are shown.
 REASON = 8
 #: Part of a session's time that waits and builds have to take for a line about them.
 NOTABLE = 0.2
@@ -49,23 +49,23 @@ _STYLES = {
 }
 #: Widths of the columns after the state: metric, and its value.
 _METRIC, _VALUE = 20, 24
-#: Widest column of names. A longer name pushes the rest of its own line.
+#: Widest column of names. A longer name moves the rest of its line to the right.
 _NAME = 34
-#: Columns where the output is no terminal: nothing is cut off there.
+#: Columns of an output that is not a terminal, so that nothing is cut off.
 _ENDLESS = 10_000
-#: How ReFrame begins what a person has to read in any case.
+#: Beginning of ReFrame's lines that are always shown.
 _ERROR = "ERROR: "
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line, column by column.
+    """The columns of a line.
 
     :ivar state: one of the words above.
-    :ivar name: the case.
-    :ivar metric: the one that decides.
-    :ivar value: its overhead with the interval; of a bare case its value.
-    :ivar rest: after how many rounds, and what else is known.
+    :ivar name: name of the case.
+    :ivar metric: the metric that decides.
+    :ivar value: overhead of the metric with the interval; value of a bare case.
+    :ivar rest: number of rounds, and remarks.
     """
 
     state: str
@@ -76,7 +76,7 @@ class Line:
 
 
 def line_of(case: Case) -> Line:
-    """Return the line of a case that was run."""
+    """Return the line of a case that ran."""
     state = state_of(case)
     row = deciding(case)
     if row is None:
@@ -102,7 +102,7 @@ def columns_of(line: Line, name: int = 0) -> str:
 
 
 def state_of(case: Case) -> str:
-    """Return how a case came out."""
+    """Return the state of a case that ran."""
     if case.result != "pass" or selections.failure(case):
         return FAILED
     kinds = [row.open_kind for row in selections.open_rows(case)]
@@ -116,7 +116,7 @@ def state_of(case: Case) -> str:
 
 
 def deciding(case: Case) -> Row | None:
-    """Return the metric that decides: the worst that failed, else the most urgent open one, else the worst of all."""
+    """Return the metric that decides: the worst failed one, else the most urgent open one, else the worst of all."""
     failed = [row for row in case.rows if row.verdict == FAIL]
     still_open = selections.open_rows(case)
     if failed or not still_open:
@@ -125,7 +125,7 @@ def deciding(case: Case) -> Row | None:
 
 
 def _badness(row: Row) -> float:
-    """Return the overhead in parts of what is accepted; of rows that compare nothing, the same for all."""
+    """Return the overhead divided by the accepted overhead; equal for all rows that compare nothing."""
     most = row.accepted[1]
     return (row.overhead or 0.0) / most if most else row.overhead or 0.0
 
@@ -147,7 +147,7 @@ def ending(cases: Sequence[Case]) -> list[str]:
 
 
 def failure(case: Case) -> list[str]:
-    """Return why a case failed, with the command that repeats it; nothing for one that did not."""
+    """Return the reason of a failed case with the command that repeats it; nothing without a failure."""
     run = selections.failure(case)
     if not run:
         return []
@@ -179,30 +179,30 @@ def files_line(report: str, log: str) -> str:
     :param report: path of the report.
     :param log: path of the log of ReFrame's output.
     """
-    return f"every metric: {typed('report')}; report: {report}; what ReFrame printed: {log}"
+    return f"every metric: {typed('report')}; report: {report}; output of ReFrame: {log}"
 
 
 class CaseView(View):
-    """Shows a line for each case that ended; what ReFrame prints is in the log."""
+    """Shows a line for each finished case. ReFrame's output is in the log only."""
 
     def __init__(self, is_terminal: bool) -> None:
         """Begin with nothing shown.
 
-        :param is_terminal: whether a person looks on: then with colours, and cut to the width.
+        :param is_terminal: whether the output is a terminal; then lines have colours and are cut to the width.
         """
         width = shutil.get_terminal_size().columns if is_terminal else _ENDLESS
-        # rich sees to NO_COLOR itself.
+        # rich obeys NO_COLOR itself.
         self._console = Console(force_terminal=is_terminal, width=width, highlight=False, markup=False)
         self._name = _NAME
         self._shown: set[Key] = set()
 
     def head(self, cases: Sequence[Case]) -> None:
-        """Show on what the session runs, and how many cases of how many.
+        """Show the machine or the partitions, and the number of cases that run and of all cases.
 
-        :param cases: of a dry run.
+        :param cases: cases of a dry run.
         """
         if not cases:
-            # The dry run failed; the session says why.
+            # The dry run failed; the session prints the reason.
             return
         run = selections.ran(cases)
         self._name = min(_NAME, max((len(short_name(case)) for case in run), default=0))
@@ -216,18 +216,18 @@ class CaseView(View):
         _print(f"{len(run)} of {len(cases)} cases{why}")
 
     def printed(self, line: str) -> str:
-        """Return what is shown of a line that ReFrame printed."""
+        """Return a line of ReFrame's output if it is shown, else an empty text."""
         return line if line.startswith(_ERROR) else ""
 
     def ended(self, case: Case) -> str:
-        """Return the line of a case that has ended, and why it failed."""
+        """Return the line of a finished case, with the reason of a failure."""
         self._shown.add(case.key)
         return "".join([self._rendered(line_of(case)), *(f"{line}\n" for line in failure(case))])
 
     def collected(self, cases: Sequence[Case]) -> None:
         """Show the cases of a run that did not announce their end.
 
-        :param cases: all of this run of ReFrame.
+        :param cases: all cases of this run of ReFrame.
         """
         for case in selections.ran(cases):
             if case.key not in self._shown:

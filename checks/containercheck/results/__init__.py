@@ -1,1 +1,1 @@
-"""Read the results of runs: the cases of ReFrame's reports, what follows from them, and the results database."""
+"""Read, select and export the results of runs, from ReFrame's reports and from the results database."""

@@ -16,9 +16,9 @@ from typing import Any
 from containercheck.job import project
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
-#: Parameters that every check has, and that have fields of their own here.
+#: Parameters of every check: they have their own fields here.
 COMMON = ("variant", "num_nodes")
-#: Results of runs that say nothing about the case, so that an earlier run counts.
+#: Results without information about the case: an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
 
 #: Fields of a case by the names of their entries in ReFrame's reports.
@@ -36,9 +36,9 @@ _STORED = {
     "output": "outputdir",
 }
 
-#: ReFrame's name of its own configuration, and the configuration file that ci/run adds.
+#: ReFrame's name for its built-in configuration, and the configuration file that ci/run adds.
 BUILTIN, COMMON_FILE = "<builtin>", str(project.COMMON)
-#: The variable that names the report with earlier rounds to go on from.
+#: The variable that names the report with the earlier rounds.
 GOES_ON = "earlier"
 
 Key = tuple[str, str, str, str]
@@ -56,9 +56,9 @@ class NoReport(ReportError):
 class Asked:
     """The configuration files and options that repeat a session.
 
-    :ivar files: configuration files for ``RFM_CONFIG_FILES``, in their order; empty where the options name them.
+    :ivar files: configuration files for ``RFM_CONFIG_FILES``, in their order; empty if the options name them.
     :ivar options: arguments of ci/run: configuration files (-C), and variables of checks (-S).
-    :ivar goes_on: whether the session went on with rounds of an earlier one.
+    :ivar goes_on: whether the session continued the rounds of an earlier one.
     """
 
     files: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Asked:
         options = [word for text in kept for word in ("-S", text)]
         files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
         if any(arguments.files):
-            # With -C ReFrame ignores RFM_CONFIG_FILES, and with it the file that ci/run adds there.
+            # With -C, ReFrame ignores RFM_CONFIG_FILES and so the file that ci/run adds there.
             options, files = [*(word for name in files for word in ("-C", name)), *options], []
         elif files[:1] == [COMMON_FILE]:
             files = files[1:]
@@ -94,38 +94,38 @@ class Asked:
 class Case:
     """The result of a check on one partition.
 
-    :ivar key: the same for all runs of the case, and for no other case.
+    :ivar key: identifies the case; all its runs have the same key.
     :ivar axes: the values of the check's own parameters, by name.
-    :ivar label: the application, with those axes that differ among the cases that were read together.
-    :ivar result: ReFrame's: pass, fail, skip, abort, fail_deps, xfail or xpass.
-    :ivar phase, error: ReFrame's phase in which it failed, and the exception; empty where it did not fail.
+    :ivar label: the application, with the axes that differ among the cases that were read together.
+    :ivar result: ReFrame's result: pass, fail, skip, abort, fail_deps, xfail or xpass.
+    :ivar phase, error: ReFrame's phase of the failure, and the exception; empty without a failure.
     :ivar reason: why it failed or was skipped.
     :ivar rows: the metrics.
     :ivar notes: remarks about the run.
-    :ivar expected: time that the job is expected to take; keys: see ``interface.ApplicationFacts.expected``.
-    :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
-    :ivar job_seconds: how long its job had its nodes; an upper limit where the job left no record.
-    :ivar waited: seconds of these in which it waited for other sessions on its machine.
-    :ivar scheduler: of its partition, by ReFrame's name.
-    :ivar building: seconds that its build step took.
-    :ivar provenance: builds, images and machines, as the job recorded them. Empty where the job left no record.
+    :ivar expected: expected time of the job; keys: see ``interface.ApplicationFacts.expected``.
+    :ivar seconds: run time of the application, the sum of all rounds; None if it is not known.
+    :ivar job_seconds: time for which the job had its nodes; an upper limit if the job left no record.
+    :ivar waited: seconds of ``job_seconds`` in which it waited for other sessions on its machine.
+    :ivar scheduler: ReFrame's name for the scheduler of the partition.
+    :ivar building: seconds of its build step.
+    :ivar provenance: builds, images and machines, as the job recorded them; empty without a record.
     :ivar when: seconds of the epoch at which its job was complete; 0 without a job.
     :ivar measured: the metrics of each round, by side.
-    :ivar nightly_pass: pass of ci/nightly in which it was run; empty for any other session.
-    :ivar name: as ReFrame shows it, with all its parameters.
+    :ivar nightly_pass: the pass of ci/nightly that ran it; empty for any other session.
+    :ivar name: ReFrame's name of the case, with all its parameters.
     :ivar hashcode: ReFrame's hash of that name, the same on all partitions.
-    :ivar tags: of the check; ``full`` for the full axes.
-    :ivar performance: what ReFrame logs, by system, partition and name: value, reference, lower and upper bound of
-        that (fractions, None for none), unit, result.
+    :ivar tags: tags of the check; ``full`` for the full axes.
+    :ivar performance: values that ReFrame logs, by system, partition and name: value, reference, its lower and upper
+        bound (fractions, None for none), unit, result.
     :ivar commands: commands of its job before the rounds, with the scripts of the sides.
-    :ivar stage: directory that its job ran in.
-    :ivar output: directory with the files that it left there; empty where it did not pass.
-    :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
-    :ivar compared: what it compared; keys: see ``containercheck.results.earlier_sessions``.
+    :ivar stage: working directory of its job.
+    :ivar output: directory with the kept files of the job; empty if it did not pass.
+    :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
+    :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
     :ivar asked: configuration files and options of its session.
-    :ivar causes: what can explain that metrics failed (job/explain/explanation.py).
+    :ivar causes: possible causes of failed metrics (job/explain/explanation.py).
     :ivar where_time_went: line about the time of a container that is too slow; empty for none.
-    :ivar earlier: the runs of this case before this one, the first one first.
+    :ivar earlier: the earlier runs of this case, the first one first.
     """
 
     key: Key
@@ -167,37 +167,37 @@ class Case:
 
     @property
     def place(self) -> str:
-        """The full name of its partition, with the system where that is known."""
+        """The full name of its partition, with the system if that is known."""
         return f"{self.key[0]}:{self.partition}" if self.key[0] else self.partition
 
     @property
     def fail_reason(self) -> str:
-        """The reason for which it failed; ReFrame's result where there is none."""
+        """The reason of the failure; ReFrame's result if there is none."""
         return self.reason or self.result
 
     @property
     def skip_reason(self) -> str:
-        """The reason for which it was skipped, in words even where ReFrame has none."""
+        """The reason of the skip, in words even if ReFrame has none."""
         return self.reason or "ReFrame skipped it"
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """The identity of a case in all nights: ReFrame's numbers move when a parameter gets another value.
+        """The identity of a case in all nights: ReFrame's numbers change when a parameter gets another value.
 
-        System, partition, environment, application, variant, nodes, and the axes by their names.
+        It consists of system, partition, environment, application, variant, nodes, and the axes by name.
         """
         return self.identity_as(self.variant)
 
     def identity_as(self, variant: str) -> tuple[Any, ...]:
         """Return the identity of this case in another variant."""
         system, _, environ, _ = self.key
-        # A check may declare its axes in another order one day.
+        # A later version of a check may declare its axes in another order.
         axes = tuple(sorted(self.axes.items()))
         return system, self.partition, environ, self.application, variant, self.nodes, axes
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return a report as ReFrame wrote it.
+    """Read a report that ReFrame wrote.
 
     :raises NoReport: there is no file.
     :raises ReportError: it is not a report, or another version of this library wrote its results.
@@ -216,9 +216,9 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file in one step: no reader ever sees half of it.
+    """Write a file in one step: readers never see half of it.
 
-    :raises OSError: it cannot be written; an older file stays as it was.
+    :raises OSError: it cannot be written; an older file is not changed.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -231,9 +231,9 @@ def write_file(path: Path, text: str) -> None:
 
 
 def save(path: Path, report: dict[str, Any]) -> None:
-    """Write a report in one step: no reader ever sees half of it.
+    """Write a report in one step: readers never see half of it.
 
-    :raises ReportError: no space is left, or no permission; an older report stays as it was.
+    :raises ReportError: no space is left, or no permission; an older report is not changed.
     """
     try:
         write_file(path, json.dumps(report))
@@ -242,7 +242,7 @@ def save(path: Path, report: dict[str, Any]) -> None:
 
 
 def key(raw: dict[str, Any]) -> Key:
-    """Return the key of a case in a report, which all its runs share."""
+    """Return the key of a case in a report: all its runs have the same key."""
     return raw.get("system", ""), raw["partition"], raw["environ"], raw["unique_name"]
 
 
@@ -252,7 +252,7 @@ def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
     for report in reports:
         asked = Asked.of(report.get("session_info") or {})
         for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-            # Fixtures count only where they failed.
+            # Fixtures count only if they failed.
             if not raw.get("fixture") or raw["result"] != "pass":
                 runs.setdefault(key(raw), []).append(_case(raw, asked))
     return _labelled([_last(attempts) for attempts in runs.values()])
@@ -268,7 +268,7 @@ def merged(report: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
 
 
 def _case(raw: dict[str, Any], asked: Asked) -> Case:
-    # --repeat and the like add words to the name of the application.
+    # Options such as --repeat add words to the name of the application.
     application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
     pairs = (text.partition("=") for text in parameters)
     reason = raw.get("skip_reason") if raw["result"] == "skip" else raw.get("fail_reason")
@@ -293,7 +293,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
 
 
 def _job_seconds(raw: dict[str, Any]) -> float:
-    # ReFrame's time of a run begins at its submission, so it includes the wait in the queue.
+    # ReFrame's run time begins at the submission and includes the wait in the queue.
     most = (raw.get("expected") or {}).get("at_most") or math.inf
     return raw.get("job_seconds") or min(raw.get("time_run") or 0.0, most)
 
@@ -304,7 +304,7 @@ def _last(attempts: Sequence[Case]) -> Case:
 
 
 def _labelled(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases with labels, which ignore skipped cases: those are in no table."""
+    """Return the cases with labels. Skipped cases do not count for the labels, as they are not in the tables."""
     values: dict[tuple[str, str], set[str]] = {}
     for case in cases:
         if case.result != "skip":

@@ -1,8 +1,8 @@
 """Read ReFrame's results database with sqlite3 and json, one session at a time.
 
-ReFrame 4.10 finds sessions in it with a regular expression that ends at the first ``}``: after one session with such a
-character on its command line, none of its queries works. Here only sessions that cannot be read are left out. Callers
-that keep little of each session (``make`` of :func:`read`) never have all of them in memory.
+ReFrame 4.10 finds sessions with a regular expression that ends at the first ``}``. After one session with this
+character on its command line, all of ReFrame's queries fail. This module leaves out only sessions that cannot be read.
+With ``make`` of :func:`read`, a caller keeps a part of each session, and never has all sessions in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from containercheck.results.formatting import typed
 from containercheck.results.row import require_readable
 
-#: Version of the tables that this module reads: that of ReFrame 4.10.
+#: Version of the tables that this module reads: the version of ReFrame 4.10.
 SCHEMA = "1.0"
 #: Most seconds to wait for a writer.
 BUSY = 60.0
@@ -32,7 +32,7 @@ NEEDED = {"name", "result", "partition", "environ", "unique_name"}
 
 
 class DatabaseError(Exception):
-    """The database cannot be read; the message says in one line what is wrong, where, and what to do."""
+    """The database cannot be read; the message is one line with the error, the path and a remedy."""
 
 
 class Damaged(DatabaseError):
@@ -43,8 +43,8 @@ class Damaged(DatabaseError):
 class StoredSession:
     """A session of ReFrame, as stored.
 
-    :ivar info: ReFrame's ``session_info``, with what ``--session-extras`` added.
-    :ivar testcases: those of all its runs, in their order, as ReFrame wrote them.
+    :ivar info: ReFrame's ``session_info``, with the additions of ``--session-extras``.
+    :ivar testcases: test cases of all its runs, in their order, as ReFrame wrote them.
     """
 
     info: Mapping[str, Any]
@@ -52,7 +52,7 @@ class StoredSession:
 
     @property
     def began(self) -> float:
-        """Seconds of the epoch; 0 where they are not stored."""
+        """Start of the session in seconds of the epoch; 0 if it is not stored."""
         return self.info.get("time_start_unix") or 0.0
 
 
@@ -73,19 +73,20 @@ class Stored(Generic[Made]):
 
 
 def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]], Any] = tuple) -> Stored[Made]:
-    """Return the sessions of a database, or what ``make`` makes of them.
+    """Read the sessions of a database, and return the result of ``make`` for them.
 
-    It is opened for writing, although nothing is written, so that SQLite undoes the unfinished work of a killed writer.
+    The database is opened for writing, so that SQLite can undo the unfinished work of a killed writer. Nothing else is
+    written.
 
     :param since: seconds of the epoch: sessions that began earlier are left out.
-    :param make: called with an iterator over the sessions, in the order in which they were stored, whatever the clock
-        was. Each is read on demand.
+    :param make: called with an iterator over the sessions, in the order in which they were stored. Each session is
+        read on demand.
     :raises DatabaseError: there is no database, or it is not one of ReFrame's.
     :raises Damaged: the file is damaged.
     """
     if not path.exists():
         raise DatabaseError(f"there is no results database {path}: {typed('run')} or {typed('nightly')} writes it")
-    # SQLite itself opens a file that is not writable for reading.
+    # If the file is not writable, SQLite opens it for reading.
     name = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
     problems: list[str] = []
     try:
@@ -101,21 +102,21 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
         raise DatabaseError(f"cannot open the results database {path} ({error}): may you read and write it?") from None
     except sqlite3.DatabaseError as error:
         raise Damaged(
-            f"cannot read the results database {path} ({error}): sqlite3 {path} .recover prints what can be saved; "
-            "once it is moved away, the next session begins another one"
+            f"cannot read the results database {path} ({error}): sqlite3 {path} .recover prints the readable part; "
+            "move the file away, and the next session begins a new one"
         ) from None
 
 
 def set_aside(path: Path) -> Path:
     """Rename a damaged database, so that ReFrame begins a new one, and return the new path.
 
-    SQLite's journals are renamed with it: SQLite would apply them to the new one.
+    SQLite's journals are renamed too, because SQLite would apply them to the new database.
 
     :raises OSError: it cannot be renamed.
     """
     now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
     aside = path.with_name(f"{path.name}.damaged-{now}")
-    # The journals first: even if this is interrupted, none is left for a new database.
+    # The journals come first: after an interruption, no journal is left for a new database.
     for ending in (*JOURNALS, ""):
         with contextlib.suppress(FileNotFoundError):
             os.replace(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
@@ -125,13 +126,13 @@ def set_aside(path: Path) -> Path:
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     """Check that the tables are those of ReFrame.
 
-    :raises DatabaseError: they are not; of an empty file too, which ReFrame would not fill.
+    :raises DatabaseError: they are not, or the file is empty: ReFrame would not fill it.
     """
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"metadata", "sessions"} <= tables:
         raise DatabaseError(f"{path} is not a results database of ReFrame: remove it, or name another file")
     versions = [version for (version,) in database.execute("SELECT schema_version FROM metadata")]
-    # None yet: ReFrame is just making the database.
+    # Without a version, ReFrame is creating the database at this moment.
     if versions and versions[0] != SCHEMA:
         raise DatabaseError(
             f"the results database {path} has schema version {versions[0]}, not {SCHEMA}: another version of ReFrame "
@@ -140,12 +141,12 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _sessions(database: sqlite3.Connection, path: Path, since: float, problems: list[str]) -> Iterator[StoredSession]:
-    """Yield the sessions, one by one, and append a line for each that cannot be read to ``problems``."""
+    """Yield the sessions one by one; append a line to ``problems`` for each session that cannot be read."""
     listed = database.execute("SELECT rowid, uuid, session_start_unix FROM sessions ORDER BY rowid").fetchall()
     for row, uuid, began in listed:
         if (began or 0.0) < since:
             continue
-        # One query each, so that no writer waits for all of them.
+        # One query for each session: a writer waits for one query only.
         blob = database.execute("SELECT json_blob FROM sessions WHERE rowid = ?", (row,)).fetchone()
         if blob is None:
             # Another process has just deleted it.

@@ -1,7 +1,7 @@
-"""Read what earlier sessions tell a check: rounds that count where the same was compared, and how far rounds spread.
+"""Read the rounds and spreads of earlier sessions for a check. Rounds count if the same things were compared.
 
-The error probabilities of the boundaries hold for any known spread that is at least the true one
-(``ci/benchmarks/detection.py``). A site's nights (history/spreads.py) give a better one than the defaults here.
+The error probabilities of the boundaries hold if the known spread is at least the true one
+(``ci/benchmarks/detection.py``). The nights of a site (history/spreads.py) give a better value than the defaults here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from containercheck.job.verdict import builds
 from containercheck.sides.sides import Side
 from containercheck.site.layout import Layout
 
-#: Names of a job's own directories: see axes.own_directory.
+#: Names of the directories of a job: see axes.own_directory.
 OWN = re.compile(r"containercheck-\d+-[0-9a-f]{16}")
 
-#: Kinds of facts that have to be the same, in the order in which they are checked, each with the message otherwise.
+#: Kinds of facts that have to be the same, in the order of the checks, and the message if they differ.
 _SAME = {
     "side": "side {name} was {old}, and is {new}",
     "runtime": "the runtime of {name} was {old}, and is {new}",
@@ -37,18 +37,18 @@ _SAME = {
     "work": "{name} was {old}, and is {new}",
     "command": "the command of {name} is another one",
 }
-#: Value in a message for something that is missing on one side.
+#: Word in a message for a value that is missing on one side.
 _NONE = "none"
 
-#: What was compared: for each kind in ``_SAME``, values by name.
+#: The compared things: for each kind in ``_SAME``, values by name.
 Compared = Mapping[str, Mapping[str, str]]
 #: Source of a spread that the check states.
 OF_CHECK = "the check"
-#: Assumed spread of a ratio that was never measured, in percent. Most programs spread less on a shared virtual machine:
-#: small slowdowns are then left to the rank test, and a factor of two is still found in two or three rounds.
+#: Assumed spread of a ratio that was never measured, in percent. Most programs spread less on a shared virtual machine.
+#: With this value, only the rank test finds small slowdowns; a factor of two is found in two or three rounds.
 UNKNOWN_SPREAD = 20.0
-#: Assumed spread of a difference, as a part of the tolerance: measured ones are a tenth of it (start-up, memory) to
-#: two fifths (files that are read cold).
+#: Assumed spread of a difference, as a part of the tolerance. Measured spreads are between a tenth of the tolerance
+#: (start-up, memory) and two fifths (files that are not cached).
 UNKNOWN_PART = 0.5
 
 
@@ -57,9 +57,9 @@ class Earlier:
     """Rounds of an earlier session.
 
     :ivar rounds: for each round, the values by side and metric.
-    :ivar provenance: of the case that they are from; the job compares runtimes and builds with those that it has now
+    :ivar provenance: provenance of their case. The job compares its runtimes and builds with the present ones
         (job/outputs/evaluation.py).
-    :ivar refused: why the rounds of the case cannot be used; empty where they can, or there are none.
+    :ivar refused: why the rounds of the case cannot be used; empty if they can, or there are none.
     """
 
     rounds: Sequence[Mapping[str, Mapping[str, float]]] = ()
@@ -81,11 +81,11 @@ class Earlier:
 def compared_in(
     sides: Sequence[Side], scripts: Mapping[str, str], layout: Layout, work: Mapping[str, Any], stagedir: str
 ) -> Compared:
-    """Return what a job compares: rounds of two jobs count together only where this is the same.
+    """Return the compared things of a job. Rounds of two jobs count together only if these are the same.
 
     :param scripts: the script of each side, by the side's name.
-    :param work: what the runs work on: any facts that have to be the same.
-    :param stagedir: the job's stage directory, with the records of its images; its path makes no difference.
+    :param work: facts about the work of the runs that have to be the same.
+    :param stagedir: the job's stage directory, with the records of its images. Its path is not compared.
     """
     containers = {side.name: side.container for side in sides if side.container}
     return {
@@ -103,9 +103,9 @@ def compared_in(
 
 
 def _without_own_directories(text: str, stagedir: str) -> str:
-    """Return a text without the names that differ in each session: the stage directory, and the job's own directories.
+    """Return a text without names that differ in each session: the stage directory, and the job's own directories.
 
-    The latter may lie outside of the stage directory: see axes.own_directory.
+    The job's own directories may be outside of the stage directory: see axes.own_directory.
     """
     return OWN.sub("", text.replace(stagedir, "."))
 
@@ -116,7 +116,7 @@ def _label(side: Side) -> str:
 
 
 def _image(image: str, stagedir: Path) -> str:
-    """Return what identifies the image of a side: its digest, else its ID, else its path."""
+    """Return the identity of a side's image: its digest, else its ID, else its path."""
     record = stagedir / f"{Path(image).stem}.json"
     try:
         stored = json.loads((record if record.exists() else stagedir / contract.IMAGE_RECORD).read_text())
@@ -126,10 +126,10 @@ def _image(image: str, stagedir: Path) -> str:
 
 
 def rounds_of(report: str, unique_name: str, partition: str, compared: Compared) -> Earlier:
-    """Return the rounds of a case in a report; none without a report, or where something else was compared.
+    """Return the rounds of a case in a report; none without a report, or if other things were compared.
 
     :param report: path of ReFrame's report; empty for none.
-    :param compared: what this job compares.
+    :param compared: the compared things of this job.
     :raises ReframeError: the report cannot be read.
     """
     if not report:
@@ -147,9 +147,9 @@ def rounds_of(report: str, unique_name: str, partition: str, compared: Compared)
 
 
 def _difference(old: Compared, new: Compared) -> str:
-    """Return a message about the first difference; empty where all is the same."""
+    """Return a message about the first difference; empty if all is the same."""
     if not old:
-        return "they do not say what they compared"
+        return "their report does not name the compared things"
     for kind, text in _SAME.items():
         before, now = old.get(kind, {}), new.get(kind, {})
         for name in (*before, *(name for name in now if name not in before)):
@@ -169,7 +169,7 @@ def _cases(report: str) -> list[dict[str, Any]]:
 class KnownSpread(NamedTuple):
     """The spread of a metric in earlier sessions.
 
-    :ivar unit: of the spread: percent, or the metric's unit, by how it was compared then.
+    :ivar unit: unit of the spread: percent for a ratio, the metric's unit for a difference.
     """
 
     prior: Prior
@@ -180,7 +180,7 @@ def known(path: str, name: str, partition: str) -> dict[str, KnownSpread]:
     """Return the spreads of a case's metrics in earlier sessions, by metric.
 
     :param path: file that ``ci/run`` wrote (history/spreads.py); empty for none.
-    :param name: of the case, with all its parameters, as ReFrame shows it: ReFrame's numbers move when a check changes.
+    :param name: ReFrame's name of the case with all its parameters. ReFrame's numbers change with the check.
     :raises ReframeError: the file cannot be read.
     """
     if not path:
@@ -200,7 +200,7 @@ def _spreads(path: str) -> dict[str, Any]:
 
 
 def metric_priors(metrics: Iterable[Metric], sessions: Mapping[str, KnownSpread]) -> dict[str, Prior]:
-    """Return the known spread of metrics, by name: from earlier sessions, else the check's own, else a default."""
+    """Return the known spread of metrics by name: from earlier sessions, else from the check, else a default."""
     priors = {metric.name: _prior(metric, sessions.get(metric.name)) for metric in metrics}
     return {name: prior for name, prior in priors.items() if prior}
 
@@ -212,16 +212,16 @@ def _prior(metric: Metric, earlier: KnownSpread | None) -> Prior | None:
         return Prior(metric.spread, OF_CHECK)
     if metric.compare == "ratio":
         return Prior(UNKNOWN_SPREAD, DEFAULT)
-    # A tolerance of 0 says nothing of the spread: the rank test alone decides then.
+    # A tolerance of 0 gives no estimate of the spread: only the rank test decides then.
     return Prior(UNKNOWN_PART * abs(metric.tolerance), DEFAULT) if metric.tolerance else None
 
 
 def rounds_expected(metrics: Iterable[Metric], usual: float, sessions: Mapping[str, KnownSpread]) -> int:
-    """Return after about how many rounds a check without overhead has its verdict, by its known spreads.
+    """Estimate the number of rounds until the verdict of a check without overhead, from its known spreads.
 
-    That is the horizon where one of its metrics is expected to stay open.
+    If one of its metrics is expected to stay open, the number is the horizon.
 
-    :param usual: the tolerance of metrics that have none of their own, in percent.
+    :param usual: the tolerance of metrics without their own tolerance, in percent.
     """
     metrics = list(metrics)
     return max([1, *(_rounds_expected(metric, len(metrics), usual, sessions) for metric in metrics)])

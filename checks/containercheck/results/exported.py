@@ -1,6 +1,7 @@
 """Export results: a line of JSON for each metric, in the format that ``ci/docs/result.schema.json`` describes.
 
-The version of the format is that of the rows (results/row.py). A new field is no new version; another meaning is one.
+The version of the format is the version of the rows (results/row.py). It changes if the meaning of a field changes, and
+not for a new field.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ _OF_CASE = ("application", "axes", "partition", "variant", "nodes", "result", "r
 
 @dataclass(frozen=True)
 class Place:
-    """The fields of a line that come before those of its row; the row is missing where the case measured nothing.
+    """The fields of a line before the fields of its row. A case without measurements has no row.
 
-    :ivar system, partition, environ: where it ran, in ReFrame's names.
-    :ivar host: name of the first node; empty where the job left no record.
+    :ivar system, partition, environ: system, partition and environment of the run, in ReFrame's names.
+    :ivar host: name of the first node; empty if the job left no record.
     :ivar application: name of the check.
     :ivar variant: ``bare``, ``integrated`` or ``generic``.
     :ivar nodes: number of nodes.
     :ivar axes: values of the check's other parameters, by name.
     :ivar result: ReFrame's result of the last run: ``pass``, ``fail``, ``skip`` ...
     :ivar reason: reason of a failure or skip; empty for none.
-    :ivar cause: what explains the failure, with its proof if there is one; empty where nothing does.
+    :ivar cause: explanation of the failure, with its proof if there is one; empty for none.
     :ivar when: seconds of the epoch at which the job was complete; 0 without a job.
     """
 
@@ -78,7 +79,7 @@ def read(path: Path) -> list[Case]:
 
 
 def cause_of(case: Case) -> str:
-    """Return what explains the failure of a case, in one line; empty where nothing does."""
+    """Return the explanation of a case's failure in one line; empty for none."""
     run = selections.failure(case)
     return next(iter(explanation.lines(run.causes)), "") if run else ""
 

@@ -8,7 +8,7 @@ from containercheck.job.texts import number as number
 from containercheck.job.texts import size as size
 from containercheck.results.cases import Case
 
-#: Name of the command that the person typed, and the words before it: these, or ``ci/`` for a script of the checkout.
+#: Name of the command that the user typed, and the words before it; ``ci/`` for a script of the checkout.
 _speaker, _before = "run", "containercheck "
 
 
@@ -18,7 +18,7 @@ def count(amount: int, noun: str) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
-    """Return rows as aligned lines, with the first ``left`` columns flush left: all of them by default."""
+    """Return rows as aligned lines; the first ``left`` columns are flush left, by default all columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = []
     for row in rows:
@@ -31,7 +31,7 @@ def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
 def names(cases: Iterable[Case], most: int | None = None) -> str:
     """Return the names of cases in one line.
 
-    :param most: number of cases that are named; the others are counted. By default all are named.
+    :param most: number of cases to name; the others are counted. By default all are named.
     """
     cases = list(cases)
     if most is not None and len(cases) > most:
@@ -40,38 +40,38 @@ def names(cases: Iterable[Case], most: int | None = None) -> str:
 
 
 def first(texts: Sequence[str], most: int) -> str:
-    """Return the first of some texts as a list, and the number of the others."""
+    """Return a list of the first texts, and the number of the others."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
 
 
 def short_name(case: Case) -> str:
-    """Return the name of a case in a line of its own: without the number of nodes where that is one."""
+    """Return the name of a case for a line about this case only. One node is not shown."""
     return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
 
 
 def speak_as(command: str) -> None:
-    """Set the command that all messages begin with: the one that the person typed."""
+    """Set the command at the beginning of all messages: the command that the user typed."""
     global _speaker
     _speaker = command
 
 
 def type_with(before: str) -> None:
-    """Set what stands before our commands in messages, as the person typed it: ``ci/``, for example."""
+    """Set the words before containercheck's commands in messages, as the user typed them: ``ci/``, for example."""
     global _before
     _before = before
 
 
 def speaker() -> str:
-    """Return the name of the command that the person typed."""
+    """Return the name of the command that the user typed."""
     return _speaker
 
 
 def typed(command: str) -> str:
-    """Return one of our commands as the person has to type it."""
+    """Return a command of containercheck as the user has to type it."""
     return f"{_before}{command}"
 
 
 def say(text: str) -> None:
-    """Print a message, which begins with the command that the person typed, in order with ReFrame's output."""
+    """Print a message after the name of the typed command, in order with ReFrame's output."""
     print(f"{_speaker}: {text}", flush=True)

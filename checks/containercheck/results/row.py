@@ -1,4 +1,4 @@
-"""Read the record of a job, and the row of each metric, which reports store and everything else reads."""
+"""Read the record of a job, and the row of each metric. Reports store the rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from containercheck.job.stats import pairs
 from containercheck.job.verdict.comparison import EMULATED as EMULATED
 from containercheck.job.verdict.comparison import NOT_JUDGED as NOT_JUDGED
 
-#: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
+#: Version of the format of stored rows. Rows without a version have version 1, with the same fields or fewer.
 SCHEMA = 3
 #: Key of that version in a stored row.
 VERSION = "schema"
-#: Verdicts; on emulated processors nothing is judged.
+#: Verdicts. Metrics on emulated processors get none of them.
 PASS, FAIL, OPEN = pairs.PASS, pairs.FAIL, pairs.INCONCLUSIVE
 
 
@@ -27,12 +27,12 @@ class Record:
     """The record of a job.
 
     :ivar runs: for each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, bound, output.
-    :ivar complete: whether the job came to its end.
-    :ivar judged: whether its rounds came to their end, whatever became of their confirmation.
-    :ivar ended: the signal that ended it early, such as ``SIGTERM``; None where there was none.
-    :ivar took: seconds of the job, including what came before the rounds.
-    :ivar waited: seconds of these in which it waited for other sessions on its machine.
-    :ivar verdict: see job/rounds.py; empty where the job was killed before it had one.
+    :ivar complete: whether the job finished.
+    :ivar judged: whether its rounds finished; their confirmation may be incomplete.
+    :ivar ended: the signal that ended it early, such as ``SIGTERM``; None if there was none.
+    :ivar took: seconds of the job, including the time before the rounds.
+    :ivar waited: seconds of ``took`` in which it waited for other sessions on its machine.
+    :ivar verdict: see job/rounds.py; empty if the job was killed before its verdict.
     """
 
     runs: Sequence[Mapping[str, Any]] = ()
@@ -45,7 +45,7 @@ class Record:
 
     @classmethod
     def read(cls, stagedir: Path) -> Record:
-        """Return the record of the job in this stage directory; an empty one if there is none, or it is cut."""
+        """Read the record of the job in this stage directory; an empty one if there is none, or it is incomplete."""
         try:
             stored = json.loads((stagedir / contract.RECORD).read_text())
             return cls(**{name: stored[name] for name in cls.__dataclass_fields__ if name in stored})
@@ -53,15 +53,15 @@ class Record:
             return cls()
 
     def early_end(self, met_limit: bool) -> list[str]:
-        """Return a line that says that the job was ended before its last round, and is judged by its complete rounds.
+        """Return a line about a job that was ended before its last round and is judged by its complete rounds.
 
-        Empty where the job came to its end, something else than its time limit ended it, or no round is complete.
-        Where it was ended while it confirmed a failure, the line says that.
+        The line is different if the job was ended during the confirmation of a failure. There is no line if the job
+        finished, if another cause than its time limit ended it, or if no round is complete.
 
         :param met_limit: whether the time limit may have ended it.
         """
         if self.judged and not self.complete:
-            return ["the job was ended while it confirmed what failed"]
+            return ["the job was ended during the confirmation of a failure"]
         rounds = len(self.verdict.get("measured", ()))
         if self.complete or not rounds or not (met_limit and self.ended):
             return []
@@ -69,7 +69,7 @@ class Record:
 
 
 class RowError(ValueError):
-    """A stored row cannot be read; the message says why, and what to do."""
+    """A stored row cannot be read; the message has the reason and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -77,41 +77,42 @@ class Row:
     """A metric that was compared, or the value of a bare run by itself.
 
     :ivar metric: name of the metric.
-    :ivar unit: of its values.
+    :ivar unit: unit of its values.
     :ivar better: whether ``higher`` or ``lower`` values are better.
     :ivar baseline: median of the baseline's values.
     :ivar baseline_label: name of the baseline.
     :ivar baseline_error: mean error of its values; None after a single run.
     :ivar baseline_spread: standard deviation of its values, in ``unit``; None after a single run, and in old rows.
-    :ivar subject: the baseline changed by the overhead; None where nothing was compared, as all of the following.
+    :ivar subject: the baseline changed by the overhead. Without a comparison, it and the next fields have their defaults.
     :ivar subject_label: name of the subject; empty for the case's variant.
     :ivar subject_error, subject_spread: mean error and standard deviation of its values.
-    :ivar overhead: by how much the subject is worse, in ``overhead_unit``.
-    :ivar low, high: ends of the overhead's interval; None where there is none yet.
+    :ivar overhead: overhead of the subject, in ``overhead_unit``; positive is worse.
+    :ivar overhead_unit: percent, or the unit of the metric.
+    :ivar low, high: ends of the overhead's interval; None if there is none yet.
     :ivar interval: half its width.
-    :ivar accepted: lowest and highest accepted overhead; None where it has no such limit.
+    :ivar accepted: lowest and highest accepted overhead; None for no limit.
     :ivar expected: whether a reference expects this overhead.
-    :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty where nothing was compared.
+    :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty if nothing was compared.
     :ivar rounds: number of rounds that were compared.
-    :ivar above: number of those with an overhead above the accepted one.
-    :ivar spread: of the rounds, in ``overhead_unit``.
-    :ivar rounds_needed: to close an open verdict, in all; None for too many.
+    :ivar above: number of compared rounds with an overhead above the accepted one.
+    :ivar spread: spread of the rounds, in ``overhead_unit``.
+    :ivar rounds_needed: total number of rounds to close an open verdict; None for too many.
     :ivar round_seconds: duration of a round.
-    :ivar open_kind: why an open verdict is open (job/stats/forecasts.py).
-    :ivar bound: the largest overhead that is not excluded; None while there is none.
+    :ivar open_kind: kind of an open verdict (job/stats/forecasts.py).
+    :ivar bound: the largest overhead that is not excluded; None if there is none yet.
     :ivar answer: message about an open verdict.
-    :ivar known_spread: spread that was known before; None where it was not.
+    :ivar known_spread: spread that was known before the rounds; None if it was not.
     :ivar spread_source: source of the known spread.
     :ivar contradicted: whether the rounds contradict it.
-    :ivar difference: line about both builds, where they are not the same, or proven to be the same.
-    :ivar scaling: ``strong`` or ``weak`` where the metric shows how the application scales over nodes.
+    :ivar difference: line about both builds, if they differ or are proven to be the same.
+    :ivar scaling: ``strong`` or ``weak`` if the metric shows the scaling of the application over nodes.
     :ivar emulated: whether the nodes' processors are emulated.
-    :ivar duet: whether both sides ran at the same time, so that both values are of half a node.
-    :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
-    :ivar measures: parts of the machine that the metric depends on, as its check declares them; empty for all of them,
+    :ivar duet: whether both sides ran at the same time, each on half of a node.
+    :ivar answers_compared: whether the check has answers, which show if both sides computed the same.
+    :ivar measures: parts of the machine on which the metric depends, as its check declares them; empty for all of them,
         and in old rows.
     :ivar confirmation: result of fresh rounds of the same job after a failure (job/verdict/comparison.py):
-        ``confirmed``, ``refuted`` or ``unconfirmed``; empty where nothing failed.
+        ``confirmed``, ``refuted`` or ``unconfirmed``; empty if nothing failed.
     """
 
     metric: str
@@ -159,11 +160,11 @@ class Row:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it has a verdict, be it an open one."""
+        """Whether it has a verdict; open is a verdict too."""
         return self.verdict not in ("", EMULATED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as it is stored: a value by itself without the fields of a comparison."""
+        """Return the row as it is stored. A value without a comparison is stored without the comparison's fields."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {
             VERSION: SCHEMA,
@@ -172,7 +173,7 @@ class Row:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Row:
-        """Return a row as it was stored, by this version or an earlier one; None stands for a missing value.
+        """Read a row that this version or an earlier one stored; None stands for a missing value.
 
         :raises RowError: it is not a row, or a later version stored it.
         """
@@ -183,12 +184,12 @@ class Row:
 
 
 def is_finite(value: Any) -> TypeGuard[float]:
-    """Return whether a value is a number, and neither infinite nor NaN."""
+    """Return whether a value is a number and neither infinite nor NaN."""
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def frozen(value: Any) -> Any:
-    """Return a value of JSON, with a tuple for a list."""
+    """Return a value of JSON; a list becomes a tuple."""
     return tuple(value) if isinstance(value, list) else value
 
 

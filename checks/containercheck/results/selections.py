@@ -1,7 +1,7 @@
-"""Select cases: those that failed, were lost, or are open, with the time that would close open verdicts.
+"""Select cases that failed, were lost, or are open, and compute the time that closes open verdicts.
 
-The verdict of a case is final. The rows of the checks say how many rounds an open metric needs in all, and how long a
-round takes; the plan of a session is arithmetic on that.
+The verdict of a case is final. The rows of the checks have the number of rounds that an open metric needs, and the
+duration of a round. The plan of a session is computed from these.
 """
 
 from __future__ import annotations
@@ -18,49 +18,48 @@ from containercheck.results.row import FAIL, OPEN, PASS, Row
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
-#: ReFrame's exceptions for a check that has a result; any other one is a defect of the check, or of the machine.
+#: ReFrame's exceptions for a check with a result. Any other exception is a defect of the check or the machine.
 MEASURED = ("", "SanityError", "PerformanceError")
 #: Reason of a case that ReFrame no longer generates.
 GONE = "ReFrame does not generate it any more: its check file, its partition or its environment is missing"
-#: Kinds of an open verdict, the most urgent first, with the words that follow their count in messages.
-KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance", NOISY: "too noisy to tell"}
-#: Kinds that are reported first, as something may be wrong.
+#: Kinds of an open verdict, the most urgent first, with the words after their count in messages.
+KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance", NOISY: "too noisy"}
+#: Kinds that are reported first, because they may show a defect.
 QUESTIONS = (SLOWER, FASTER)
-#: Rounds before which a job goes on in any case, and a forecast without an end means nothing yet.
+#: First round in which a metric can be given up. With fewer rounds, a forecast without an end has no meaning yet.
 TELLING = PATIENCE
-#: Fewest rounds after which a metric passes by the rank test: the forecast while there is only one round.
+#: Fewest rounds for a pass by the rank test: the forecast after a single round.
 FEWEST = 6
-#: Seconds of a case outside its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
+#: Seconds of a case outside its rounds: ReFrame, its build step, the job's queries of the runtime (measured: 4 to 9 s).
 START = 10.0
-#: Factor on a forecast, which is about the median, and ignores replaced rounds. A job that needs less time than
-#: it has ends sooner.
+#: Factor on a forecast: the forecast is a median and ignores replaced rounds. A job that needs less time ends sooner.
 MARGIN = 1.3
-#: Part of a session's time for its first run. The rest is for what fails, which its job confirms and explains, and for
-#: open cases, once it is known where more time closes most verdicts.
+#: Part of a session's time for its first run. The rest is for the confirmation and explanation of failures, and for
+#: open cases, when the forecasts show the best use of the time.
 FIRST_PART = 2 / 3
-#: Rounds that give a bound for a metric that is not expected to close; and sides that run in each round.
+#: Rounds that give a bound for a metric that is not expected to close, and number of sides in a round.
 FOR_BOUND, SIDES = 3, 2
-#: Fewest and most seconds of a check in a first run: a few rounds of most checks, and what most take without a limit.
+#: Fewest and most seconds of a check in a first run: a few rounds of most checks, and their usual time without a limit.
 FIRST_LEAST, FIRST_MOST = 10, 60
-#: Rounds that each case has time for in a first run, whatever the others need: one round gives no spread, and so no
-#: bound. The margin is for the start of containers, which the estimate of a run does not have.
+#: Rounds for which each case has time in a first run: one round gives no spread, and so no bound. The margin is for the
+#: start of containers, which is not in the estimate of a run.
 FIRST_ROUNDS, FIRST_MARGIN = 2, 1.5
-#: Most seconds of a session without a time of its own: on two cores, all plain checks close two verdicts of three.
+#: Most seconds of a session by default: on two cores, all plain checks close two verdicts of three.
 USUAL = 1800.0
 
 
 def failure(case: Case) -> Case | None:
-    """Return the last run in which a case failed, which no later run undoes; None where it did not fail."""
+    """Return the last failed run of a case, even if a later run passed; None without a failure."""
     return next((run for run in (case, *reversed(case.earlier)) if run.result in FAILED), None)
 
 
 def is_regression(run: Case) -> bool:
-    """Return whether a failed run was measured, with a result that is not accepted; else it could not be measured."""
+    """Return whether a failed run has a measured result that is not accepted; else it could not be measured."""
     return run.result == "fail" and run.phase in ("sanity", "performance") and run.error in MEASURED
 
 
 def ran(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases that were run, and not skipped."""
+    """Return the cases that were run and not skipped."""
     return [case for case in cases if case.result not in ("skip", "fail_deps")]
 
 
@@ -85,7 +84,7 @@ def questions(cases: Sequence[Case]) -> list[str]:
 def lost(before: Iterable[Case], now: Iterable[Case]) -> list[Case]:
     """Return the cases that were measured before and are skipped or missing now, each as a skip with its reason.
 
-    :param now: the cases of a dry run, then those that were run: a case without budget is only among the former.
+    :param now: the cases of a dry run, then the cases that were run. A case without budget is only in the dry run.
     """
     present = {case.identity: case for case in now}
     missing = []
@@ -97,7 +96,7 @@ def lost(before: Iterable[Case], now: Iterable[Case]) -> list[Case]:
 
 
 def is_measured(case: Case) -> bool:
-    """Return whether a run of the case was measured, be it with a result that is not accepted."""
+    """Return whether a run of the case was measured; its result may be a failure."""
     return any(run.result not in ("skip", *FAILED) or is_regression(run) for run in (*case.earlier, case))
 
 
@@ -105,9 +104,9 @@ def is_measured(case: Case) -> bool:
 class Need:
     """The seconds of rounds that a case needs.
 
-    :ivar least: fewest with which it makes sense to run it: its first open metric is expected to close.
-    :ivar most: seconds in which all its metrics close that can, with a margin.
-    :ivar metrics: number of metrics that are expected to close; 0 where there are too few rounds for a forecast.
+    :ivar least: fewest seconds for a useful run, in which its first open metric is expected to close.
+    :ivar most: seconds in which all its metrics that can close do so, with a margin.
+    :ivar metrics: number of metrics that are expected to close; 0 if there are too few rounds for a forecast.
     """
 
     case: Case
@@ -120,10 +119,10 @@ class Need:
 class Plan:
     """The plan of one run of open cases.
 
-    :ivar cases: to run; empty where no open case is within reach and short enough.
-    :ivar seconds: for the rounds of a case, by the class of its check.
-    :ivar takes: most seconds in all.
-    :ivar metrics: number of verdicts that it is expected to close.
+    :ivar cases: cases to run; empty if no open case can close in the time left.
+    :ivar seconds: seconds for the rounds of a case, by the class of its check.
+    :ivar takes: most seconds of the whole run.
+    :ivar metrics: number of verdicts that the run is expected to close.
     """
 
     cases: tuple[Case, ...]
@@ -133,9 +132,10 @@ class Plan:
 
 
 def judged(case: Case) -> list[Row]:
-    """Return the metrics that have a verdict or should have one: those that are open do not count in a failed check.
+    """Return the metrics that have a verdict or should have one.
 
-    Its rounds end soon after the first metric that failed. On emulated processors no metric has a verdict.
+    Open metrics of a failed check do not count, as its rounds end soon after the first failed metric. On emulated
+    processors, metrics have no verdict.
     """
     rows = [row for row in case.rows if row.is_judged]
     if case.result != "pass" or any(row.verdict == FAIL for row in rows):
@@ -156,7 +156,7 @@ def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
 
 
 def describe(row: Row) -> str:
-    """Return the message about an open metric; for rows of an earlier version, only that it is open."""
+    """Return the message about an open metric; "open" for rows of an earlier version."""
     return row.answer or "open"
 
 
@@ -167,7 +167,7 @@ def verdicts(case: Case) -> dict[str, int]:
 
 
 def tally(case: Case) -> str:
-    """Return a summary of a case's verdicts: ``13 of 14 pass, 1 open``; empty where nothing was judged."""
+    """Return a summary of a case's verdicts: ``13 of 14 pass, 1 open``; empty if nothing was judged."""
     counts = verdicts(case)
     present = [f"{count} {'open' if verdict == OPEN else verdict}" for verdict, count in counts.items()]
     if len(present) > 1:
@@ -177,14 +177,14 @@ def tally(case: Case) -> str:
 
 
 def open_metrics(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
-    """Return the open metrics, each as case, metric, and label of the subject."""
+    """Return the open metrics, each as case, metric and label of the subject."""
     return {(case.key, row.metric, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
 
 
 def need_of(case: Case) -> Need | None:
-    """Return the time that a case needs; None where nothing is open, or nothing that is open is within reach.
+    """Return the time that a case needs; None without an open metric within reach.
 
-    Out of reach are metrics that no number of rounds is expected to close, and cases whose last job began no round.
+    A metric is out of reach if no number of rounds is expected to close it, or if the last job began no round.
     """
     unclosed = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
     forecast = [row for row in unclosed if row.rounds_needed is not None]
@@ -201,7 +201,7 @@ def is_foreseeable(case: Case) -> bool:
 
 
 def _foreseen(row: Row) -> Row:
-    """Return the row of an open metric, with a forecast even where it has only one round."""
+    """Return the row of an open metric, with a forecast even after a single round."""
     return replace(row, rounds_needed=FEWEST) if row.rounds == 1 and row.rounds_needed is None else row
 
 
@@ -211,24 +211,24 @@ def _missing(row: Row) -> float:
 
 
 def _with_margin(row: Row) -> float:
-    """Return the same with a margin, which is on all rounds: the forecast is of those, not of the missing ones."""
+    """Return these seconds with a margin. It applies to all rounds, because the forecast is the total number."""
     rounds = min(MARGIN * (row.rounds_needed or 0), HORIZON) - row.rounds
     return max(rounds * row.round_seconds, MARGIN * _missing(row))
 
 
 def needs(cases: Iterable[Case]) -> list[Need]:
-    """Return the time that each open case within reach needs, in the order in which they go on.
+    """Return the time that each open case within reach needs, in the order in which they run.
 
-    First come cases with a metric that looks too slow, last those without a forecast; of others the shortest is first.
+    Cases with a metric that looks too slow come first, cases without a forecast last; else the shortest is first.
     """
     wanted = [need for need in map(need_of, cases) if need]
     return sorted(wanted, key=lambda need: (not asking(need.case, [SLOWER]), need.metrics == 0, need.most))
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
-    """Return the run of open cases that fit into the seconds that are left, in the order of :func:`needs`.
+    """Plan a run of the open cases that fit into the seconds that are left, in the order of :func:`needs`.
 
-    :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
+    :param limits: most seconds for a case of a check, by class; the empty name is for all other classes.
     """
     chosen: list[Need] = []
     for need in needs(cases):
@@ -244,10 +244,10 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
 
 
 def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
-    """Share out seconds among cases that run one after the other, and return those of each check, by its class.
+    """Divide seconds among cases that run one after the other; return the seconds of each check, by class.
 
-    Each case gets the fewest that it needs. The rest is shared equally, but no check gets more than its cases need.
-    ReFrame sets a variable for all cases of a class: of these, the longest time counts.
+    Each case gets its fewest seconds. The rest is divided equally, but a check does not get more than its cases need.
+    ReFrame sets a variable for all cases of a class, so the longest time of these cases counts.
     """
     classes: dict[str, list[Need]] = {}
     for need in wanted:
@@ -267,13 +267,13 @@ def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
 def takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
     """Return the most seconds that a run of cases takes.
 
-    :param seconds: of each check, by its class; bare cases, which compare nothing, get none.
+    :param seconds: seconds of each check, by class. Bare cases compare nothing and get none.
     """
     return sum(START + (seconds[case.application] if case.variant != "bare" else 0) for case in cases)
 
 
 def _least_takes(wanted: Sequence[Need]) -> float:
-    """Return the seconds that a run of cases takes if each check gets the fewest that its cases need."""
+    """Return the seconds of a run in which each check gets the fewest seconds that its cases need."""
     least: dict[str, int] = {}
     for need in wanted:
         least[need.case.application] = max(least.get(need.case.application, 0), need.least)
@@ -281,24 +281,24 @@ def _least_takes(wanted: Sequence[Need]) -> float:
 
 
 def built(cases: Iterable[Case]) -> float:
-    """Return the seconds that cases spent on building, one after the other."""
+    """Return the sum of the build times of cases in seconds."""
     return sum(max(0.0, case.building - START) for case in cases)
 
 
 def usual_session(cases: Sequence[Case]) -> float:
-    """Return the seconds of a session without a time of its own: the expected time of its jobs, at most :data:`USUAL`.
+    """Return the default seconds of a session: the expected time of its jobs, at most :data:`USUAL`.
 
-    0 where that is too short for a first run: then each check keeps its own time.
+    The result is 0 if that is too short for a first run: then each check keeps its own time.
     """
     expected = sum(case.expected.get("expected", 0.0) for case in cases)
     wanted = takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
-    # A first run may give jobs more time than they are expected to take.
+    # A first run may give jobs more time than expected.
     seconds = min(USUAL, max(expected, wanted))
     return seconds if takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
 
 
 def first_seconds(cases: Sequence[Case], session: float) -> dict[str, int]:
-    """Return the seconds of each check, by class, in the first run of a session, which runs all cases.
+    """Return the seconds of each check, by class, in the first run of a session. That runs all cases.
 
     :param session: seconds of the session.
     """
@@ -310,13 +310,13 @@ def first_seconds(cases: Sequence[Case], session: float) -> dict[str, int]:
 def _first_need(case: Case) -> Need:
     """Return the time that a case needs in a first run: at least two rounds, at most until its metrics close.
 
-    Where no metric is expected to close, it is the time that gives a bound; where spreads are not known, the most.
+    If no metric is expected to close, it is the time for a bound. If spreads are not known, it is the maximum.
     """
     closing, seconds = case.expected.get("closing") or (), case.expected.get("seconds") or 0.0
     least = min(max(FIRST_MARGIN * FIRST_ROUNDS * SIDES * seconds, FIRST_LEAST), FIRST_MOST)
     most: float = FIRST_MOST
     if closing and seconds:
         rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
-        # One round more: a job begins no round that would end too late.
+        # One round more, because a job does not begin a round that would end too late.
         most = min((MARGIN * rounds + 1) * SIDES * seconds, case.expected.get("rounds") or FIRST_MOST)
     return Need(case, math.ceil(least), math.ceil(max(least, most)), 0)

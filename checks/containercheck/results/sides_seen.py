@@ -1,4 +1,4 @@
-"""Keep what each side saw and used with the results, and compare two: hosts, runtimes, images, nights."""
+"""Store observations of each side with the results, and compare those of two hosts, runtimes, images or nights."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from containercheck.job.explain.observations import Observation, Use
 from containercheck.job.explain.rules import type_of
 from containercheck.results.formatting import size
 
-#: Directories whose type of file system is kept.
+#: Directories for which the type of file system is kept.
 DIRECTORIES = ("/", "/tmp", "/dev/shm")
-#: Limits that are kept, in the words of /proc.
+#: Limits that are kept, by their names in /proc.
 LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processes", "Max address space", "Max cpu time")
-#: Fields of a process's status that are kept; not its processors, as each rank has others.
+#: Fields of a process's status that are kept. The processors are not kept, as they differ between ranks.
 STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass", "THP_enabled")
 #: Interfaces that come and go with containers and virtual machines.
 PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
-#: Keys of a provenance, and words before a name for people: what a side sees, and what its runs use.
+#: Keys of a provenance for the observations of a side and for the use of its runs; also words in names for people.
 SEES, USES = "sees", "uses"
-#: Kind of the variables that no rule knows: they may come and go from job to job.
+#: Kind of the variables without a rule: they may differ from job to job.
 OTHERS = "other variable"
-#: Variables whose value is another one in every job, or that say where it runs.
+#: Variables with another value in every job, or with the place of the job.
 OF_JOB = re.compile(
     r"_|PWD|OLDPWD|SHLVL|TMP(DIR)?|TEMP|HOSTNAME|HOST|TERM|COLUMNS|LINES|INVOCATION_ID|JOURNAL_STREAM|BASH_FUNC_.*"
     r"|(SLURM|SLURMD|SBATCH|SRUN|PBS|SGE|LSB|LSF|FLUX|PALS|ALPS|JSM|PMI|PMIX|PRTE|OMPI|OPAL|ORTE|MPIEXEC|HYDRA|HYDI|MPIR"
@@ -35,7 +35,7 @@ OF_JOB = re.compile(
         if each.settings
     )
 )
-#: Fields of an observation that are kept as they are, by their key in a provenance; and which names, where not all.
+#: Fields of an observation that are kept unchanged, by their key in a provenance; and the kept names, if not all.
 _FIELDS: Mapping[str, tuple[str, Sequence[str]]] = {
     "limit": ("limits", LIMITS),
     "hard limit": ("hard_limits", LIMITS),
@@ -54,10 +54,10 @@ PARTS = 3
 
 
 def kept(seen: Observation) -> dict[str, Any]:
-    """Return the facts of an observation that last, without those that differ from job to job or are empty.
+    """Return the lasting facts of an observation, without empty ones and without those that differ between jobs.
 
-    Of variables that a rule knows, the values are kept; of others only the name, and a fingerprint of the value that
-    tells nothing without the user's key. A variable that may be a secret has no fingerprint.
+    A variable with a rule is kept with its value. Of other variables, the name and a fingerprint of the value are kept;
+    the fingerprint reveals nothing without the user's key. A variable that may be a secret has no fingerprint.
     """
     lasting = {name: value for name, value in sorted(seen.environment.items()) if not OF_RANK.search(name)}
     known = {name for name in lasting if rule_of_variable(name)}
@@ -89,7 +89,7 @@ def _without_numbers(path: str) -> str:
 
 
 def used(use: Use) -> dict[str, Any]:
-    """Return what is kept of what runs used, without what is measured anew in every job: empty values are left out."""
+    """Return the lasting facts about the use of runs, without empty ones and without measurements of each job."""
     limits = {
         "processors": f"{use.throttled[2]:.3g}" if use.throttled else "",
         "memory": size(use.memory_limit) if use.memory_limit else "",
@@ -110,7 +110,7 @@ def _stem(path: str) -> str:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return a line for each fact that differs between two provenances, by side; what both have alike is left out."""
+    """Return a line for each fact that differs between two provenances, by side."""
     before, now = dict(_flat(old)), dict(_flat(new))
     lines = []
     for name in dict.fromkeys((*before, *now)):

@@ -1,1 +1,1 @@
-"""A session: one run of ReFrame within a budget, then runs of open cases; node-hours, progress."""
+"""Run a session: one run of ReFrame within a budget, then runs of open cases; node-hours, progress."""

@@ -1,8 +1,8 @@
-"""The cost of a session: estimates of its checks in a dry run, node-hours that were spent, and the choice of cases.
+"""Estimate the cost of a session in a dry run, count spent node-hours, and choose the cases.
 
-Where a session has too few node-hours for all cases at once, it runs them in several runs of ReFrame: the cases of a
-run cannot exceed the rest even if each job takes its time limit, and what the jobs of one really took is counted before
-the next. Builds are not counted.
+If the node-hours are too few for all cases at once, a session has several runs of ReFrame. The cases of a run cannot
+exceed the rest of the budget, even if each job takes its time limit. The node-hours of a run are counted before the
+next run. Builds are not counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Choice = Callable[[Sequence[Case]], list[Case]]
 def node_hours(case: Case, seconds: str = "expected") -> float:
     """Return the node-hours of a case.
 
-    :param seconds: ``expected``, or ``at_most`` for the most that it may take.
+    :param seconds: ``expected``, or ``at_most`` for the upper limit.
     """
     return case.nodes * case.expected.get(seconds, 0.0) / 3600
 
@@ -56,14 +56,14 @@ def cheapest_first(cases: Iterable[Case]) -> list[Case]:
 
 
 def tonight(nights: Sequence[Night], minutes: float | None = None) -> Choice:
-    """Return the choice of a night: cases that never ran, cases that failed last, then those that ran longest ago.
+    """Return the choice of a night: cases that never ran, then failed cases, then the cases that ran longest ago.
 
-    Each gets the shortest time. Jobs in a queue run at the same time, and so do not count.
+    Each case gets the shortest time. Jobs in a queue run at the same time and do not count.
 
-    :param nights: the earliest first.
+    :param nights: nights, the earliest first.
     :param minutes: time for the cases without a queue; None for no limit.
     """
-    # For each case whether it passed in its last night, and the number of that night.
+    # For each case: whether it passed in its last night, and the number of that night.
     last = {
         case.identity: (selections.failure(case) is None, number)
         for number, night in enumerate(night for night in nights if night.is_nightly)
@@ -86,15 +86,15 @@ def tonight(nights: Sequence[Night], minutes: float | None = None) -> Choice:
 
 
 def spent(cases: Iterable[Case]) -> float:
-    """Return the node-hours that the jobs of these cases took, with their earlier runs and without builds."""
+    """Return the node-hours of the jobs of these cases, with earlier runs and without builds."""
     return sum(run.nodes * run.job_seconds for case in cases for run in (case, *case.earlier)) / 3600
 
 
 def fitting(cases: Iterable[Case], left: float) -> tuple[list[Case], float | None]:
-    """Return the cases that may run together without exceeding the rest of a budget, and a limit for a single job.
+    """Return the cases that fit together into the rest of a budget, and a limit for a single job.
 
-    They fit even if each takes the most that it may. Where no case does, it is the first one that is expected to fit,
-    with the node-hours to which its job has to be limited.
+    They fit even if each case takes its upper limit. If no case does, the result is the first case that is expected to
+    fit, and the limit of its job in node-hours.
     """
     cases, chosen, most = list(cases), [], 0.0
     for case in cases:

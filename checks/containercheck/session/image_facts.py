@@ -1,4 +1,4 @@
-"""Ask an image, in a container and by a few lines of POSIX shell, for its parts that matter on a machine."""
+"""Query the parts of an image that matter on a machine, by a few lines of POSIX shell in a container."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from containercheck.job import inventory, mpi, runtime_start, texts
 from containercheck.job.build import image_files
 from containercheck.job.project import CHECKS
 
-#: Variables that an image sets and that change how fast, or where, programs run.
+#: Variables of an image that change the speed of programs or the cores on which they run.
 HURTING = (
     r"(OMP_NUM_THREADS|OMP_PLACES|OMP_PROC_BIND|GOMP_CPU_AFFINITY|KMP_AFFINITY|OPENBLAS_\w+|MKL_\w+|LD_PRELOAD"
     r"|OMPI_MCA_\w+|PMIX_MCA_\w+|UCX_\w+|FI_\w+|I_MPI_\w+|MPICH_\w+)"
 )
-#: Programs of the system that say nothing of an application.
+#: Programs of the system, which do not identify an application.
 _COMMON = ("cat", "python", "python3", "java", "sh", "bash")
 #: Libraries of fabrics and of GPUs, by the beginning of their names.
 _KINDS = {"fabric": ("libibverbs", "libfabric", "libucp", "libpsm2"), "GPU": ("libcuda.", "libcudart", "libamdhip64")}
-#: Longest wait for a container; seconds. One that unpacks its image takes a minute.
+#: Longest wait for a container in seconds. A container that unpacks its image takes a minute.
 _PATIENCE = 300.0
-#: Most characters of a line that a container prints.
+#: Most characters of a line of a container's output.
 _LONGEST = 4096
 #: Script for the container, with the names of programs as its arguments.
 _QUESTIONS = r"""
@@ -51,7 +51,7 @@ exit 0
 
 
 class ImageError(Exception):
-    """An image cannot be asked; the message says why, and what to do."""
+    """An image cannot be queried; the message has the reason and a remedy."""
 
 
 class NoImage(ImageError):
@@ -62,18 +62,18 @@ class NoImage(ImageError):
 class ImageFacts:
     """The parts of an image that matter on a machine.
 
-    :ivar path: of the image.
-    :ivar architecture: as ``uname -m`` prints it; None where the image does not tell.
-    :ivar size: of the file in bytes; 0 for a directory.
+    :ivar path: path of the image.
+    :ivar architecture: as ``uname -m`` prints it; None if it is not known.
+    :ivar size: size of the file in bytes; 0 for a directory.
     :ivar libc: version of the GNU C library; None for another library.
     :ivar system: name and release of its operating system.
-    :ivar variables: those that it sets and that change how programs run.
+    :ivar variables: variables that it sets and that change the runs of programs.
     :ivar families: families of its MPI libraries, keys of ``mpi.ABIS``, each with a library.
-    :ivar other_mpi: MPI libraries of no family that is known.
-    :ivar mpi_version: version of its MPI, as its own program says it; empty where it has none.
+    :ivar other_mpi: MPI libraries of unknown families.
+    :ivar mpi_version: version of its MPI, from the output of the MPI's program; empty if it has none.
     :ivar libraries: names of its libraries of fabrics and GPUs, by kind.
-    :ivar checks: checks whose program it has, with that.
-    :ivar start: seconds that a container of it takes to start and to end.
+    :ivar checks: checks with a program in the image, each with this program.
+    :ivar start: seconds to start and to end a container.
     """
 
     path: str
@@ -91,13 +91,13 @@ class ImageFacts:
 
 
 def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
-    """Return the check of each program that tells an application, from the application files."""
+    """Return the check of each program that identifies an application, from the application files."""
     programs: dict[str, str] = {}
     for path in sorted(directory.glob("*.py")):
         classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
         for declared in classes:
             for program in filter(None, map(_executable, declared.body)):
-                # A base class of the file is no check itself.
+                # A base class of the file is not a check itself.
                 check = next(
                     (candidate.name for candidate in [declared, *classes] if candidate.decorator_list), declared.name
                 )
@@ -107,7 +107,7 @@ def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
 
 
 def _executable(statement: ast.stmt) -> str:
-    """Return the program that a statement of a class states as ``executable``; empty for another statement."""
+    """Return the program that a statement of a class assigns to ``executable``; empty for other statements."""
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
         return ""
     names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
@@ -137,7 +137,7 @@ def read(image: str, command: str) -> ImageFacts:
     printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", *programs], image)
     facts = parse(printed, programs)
     size = path.stat().st_size if path.is_file() else 0
-    # The files of the image are cached by now.
+    # Now the files of the image are cached.
     began = time.monotonic()
     _run([*base, "true"], image)
     return ImageFacts(image, architecture, size, **facts, start=time.monotonic() - began)
@@ -153,7 +153,7 @@ def _run(words: Sequence[str], image: str) -> str:
     except subprocess.TimeoutExpired:
         raise ImageError(f"a container of {image} does not end within {_PATIENCE:.0f} s") from None
     if process.returncode != 0:
-        # The runtime colors what it prints, and ends that on a line of its own.
+        # The runtime colors its output, and ends the color on a separate line.
         text = re.sub(r"\x1b\[[0-9;]*m", "", process.stderr.decode(errors="replace"))
         lines = [texts.printable(line.strip()) for line in text.splitlines() if line.strip()] or ["it printed nothing"]
         wrong = [line for line in lines if re.match(r"FATAL|ERROR|error", line)]
@@ -164,8 +164,8 @@ def _run(words: Sequence[str], image: str) -> str:
 def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of :class:`ImageFacts` that a container printed.
 
-    :param printed: output of the questions.
-    :param programs: the check of each program that was asked for.
+    :param printed: output of the script.
+    :param programs: the check of each program in the query.
     """
     printed_by_kind: dict[str, list[str]] = {}
     for line in (texts.printable(line, _LONGEST) for line in printed.splitlines()):

@@ -1,6 +1,6 @@
-"""Check the needs of a session before ReFrame runs a check: a system, writable directories of its own.
+"""Check the needs of a session before ReFrame runs a check: a system, and writable directories without another session.
 
-Each error is one line: what is wrong, where, and what to do.
+Each error is one line with the problem, its place and a remedy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from containercheck.session.reframe_process import Configuration, ReframeFailed,
 from containercheck.session.usage import UsageError
 from containercheck.site import jobs
 
-#: ReFrame's message where the requested system is in no configuration file (reframe/core/config.py).
+#: ReFrame's message if the requested system is not in a configuration file (reframe/core/config.py).
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
 #: Commands that submit jobs.
 SUBMITTERS = ("sbatch", "qsub", "bsub", "flux")
@@ -31,10 +31,10 @@ LOCK = ".session.lock"
 
 
 def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) -> tuple[Workplace, Path]:
-    """Check the surroundings of a session, and return its place with what they ask for, and ReFrame's stage directory.
+    """Check the environment of a session; return its place with the configured report, and ReFrame's stage directory.
 
-    :param anywhere: whether it may be a login node: nothing is measured, or the last session was measured there.
-    :raises UsageError: the session cannot work; the message says why, and what to do.
+    :param anywhere: whether a login node is allowed: nothing is measured, or the last session was measured there.
+    :raises UsageError: the session cannot work; the message has the reason and a remedy.
     """
     try:
         configured = reframe_process.configuration(arguments, place)
@@ -53,9 +53,9 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
 
 
 def require_writable(directories: Iterable[Path]) -> None:
-    """Check that files can be made in directories, which are made where they are missing.
+    """Check that directories are writable, and make missing ones.
 
-    :raises UsageError: in one of them they cannot.
+    :raises UsageError: a directory is not writable.
     """
     for directory in directories:
         try:
@@ -64,18 +64,18 @@ def require_writable(directories: Iterable[Path]) -> None:
                 pass
         except OSError as error:
             raise UsageError(
-                f"cannot write into {directory}: {error.strerror}; give the session places of its own: RFM_PREFIX=DIR "
+                f"cannot write into {directory}: {error.strerror}; name other directories: RFM_PREFIX=DIR "
                 "RFM_REPORT_FILE=DIR/report.json"
             ) from None
 
 
 def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anywhere: bool) -> None:
-    """Refuse a session that names no system, where no system of a site file is for this host.
+    """Refuse a session without a system on its command line if no system of the site file is for this host.
 
-    Without a site file it is refused where a scheduler is.
-    ReFrame would choose its own system, and run everything on this machine: a login node, for example.
+    Without a site file, the session is refused if there is a scheduler. ReFrame would choose its built-in system and
+    run everything on this machine, which may be a login node.
 
-    :raises UsageError: it is so.
+    :raises UsageError: the session is refused.
     """
     if any(word.startswith("--system") for word in arguments) or os.environ.get("RFM_SYSTEM"):
         return
@@ -92,12 +92,12 @@ def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anyw
 
 
 def submitter() -> str:
-    """Return the command on the PATH that submits jobs; empty where no scheduler is."""
+    """Return the command on the PATH that submits jobs; empty without a scheduler."""
     return next(filter(shutil.which, SUBMITTERS), "")
 
 
 class Taken(Exception):
-    """Another session runs in a directory; the message names its process, and says what to do."""
+    """Another session runs in a directory; the message names its process and a remedy."""
 
 
 def runs_in(directory: Path) -> str:
@@ -113,9 +113,9 @@ def runs_in(directory: Path) -> str:
 
 @contextlib.contextmanager
 def held(directories: Iterable[Path]) -> Iterator[None]:
-    """Lock these directories for this session, and make those that are missing.
+    """Lock these directories for this session, and make missing ones.
 
-    :raises Taken: another session holds one of them; this does not wait for it.
+    :raises Taken: another session holds one of them. This function does not wait for it.
     :raises OSError: a directory cannot be made or written to.
     """
     with contextlib.ExitStack() as stack:
@@ -125,7 +125,7 @@ def held(directories: Iterable[Path]) -> Iterator[None]:
                 stack.enter_context(locks.flocked(directory / LOCK, shared=False, waiting="", patience=0))
             except locks.HeldError as error:
                 raise Taken(
-                    f"another session writes into {directory} (held by {error.holder}): have that ended, or give this "
-                    "session places of its own, RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
+                    f"another session writes into {directory} (held by {error.holder}): end it, or name other "
+                    "directories with RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
                 ) from None
         yield

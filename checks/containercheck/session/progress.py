@@ -1,6 +1,6 @@
-"""Show the progress of ReFrame: in a terminal in one moving line at its end, in a log in a line now and then.
+"""Show the progress of ReFrame: in a terminal as a moving last line, in a log as a line every :data:`HEARTBEAT`.
 
-Cases announce their end (containercheck/reframe_internals.py). The last line of a job's output is shown meanwhile, as
+Cases announce their end (containercheck/reframe_internals.py). Meanwhile the last line of a job's output is shown, as
 ReFrame prints nothing for minutes.
 """
 
@@ -31,7 +31,7 @@ ERASED = "\r\x1b[K"
 
 
 class View:
-    """The form in which a session shows itself: here what ReFrame prints, and nothing else."""
+    """The form of a session's output; this class shows ReFrame's output only."""
 
     def head(self, cases: Sequence[Case]) -> None:
         """Show which cases of a dry run are going to run."""

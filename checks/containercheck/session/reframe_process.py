@@ -1,4 +1,4 @@
-"""ReFrame as a process: its configuration, a run of it that leaves nothing behind, and the warnings of its log."""
+"""Run ReFrame as a process that leaves no other process behind; read its configuration and the warnings of its log."""
 
 from __future__ import annotations
 
@@ -26,30 +26,29 @@ from containercheck.results.formatting import say
 from containercheck.session import usage
 from containercheck.session.progress import DryProgress, Progress, View
 
-#: Seconds between the request to end and the killing of a process.
+#: Seconds between the request to end and the kill of a process.
 GRACE = 10.0
-#: Seconds that ReFrame gets to end its jobs and to store results: a locked database alone takes it a minute.
+#: Seconds for ReFrame to end its jobs and to store results. A locked database alone takes a minute.
 PATIENCE = 180.0
-#: Seconds between two looks at a running process.
+#: Seconds between two checks of a running process.
 INTERVAL = 1.0
-#: ReFrame's own system, which it chooses where no system of a site file has a matching host name.
+#: ReFrame's built-in system, which it chooses if no system of a site file has a matching host name.
 BUILTIN = "generic"
 #: A color in ReFrame's output.
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
-#: Line at the end on cases that were not generated (application/interface.py).
+#: Last line about cases that were not generated (application/interface.py).
 FULL_AXES = r"^(\d+ more case\(s\) of all checks belong to the full axes.*)"
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"
-#: Errors of ReFrame, and of the library where the site's file has a mistake (containercheck/loading.py).
+#: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/loading.py).
 ERROR = r"(?:.*ERROR: |^containercheck: )(.*)"
-#: Lowest rate of polling: ReFrame's default slows down to a poll in ten seconds, which would delay each job's end.
+#: Lowest rate of polling. ReFrame's default slows down to one poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
-#: Rates of a dry run, which has no job: ReFrame sleeps between its steps all the same.
+#: Rates of a dry run: ReFrame sleeps between its steps even without a job.
 DRY = {"RFM_POLL_RATE_MIN": "20", "RFM_POLL_RATE_MAX": "20"}
-#: Starts ReFrame as its command does, checks the extras of the site file, and prints several parts of the
-#: configuration, of which ReFrame shows one at a time.
+#: Starts ReFrame like its command, checks the extras of the site file, and prints several parts of the configuration.
 _SHOW = """
 import json, sys
 from reframe.core import config, runtime
@@ -75,14 +74,14 @@ print(json.dumps(values))
 
 
 class Relay:
-    """Passes signals on to a running process, and ends what the process leaves running.
+    """Passes signals on to a running process, and ends its remaining children.
 
-    It sends SIGINT for every signal: from SIGTERM and SIGHUP ReFrame 4.10 makes an Exception, which is lost if a line
-    is being logged, and all later signals are ignored then. KeyboardInterrupt is not an Exception.
+    It sends SIGINT for every signal. For SIGTERM and SIGHUP, ReFrame 4.10 raises an Exception. That is lost while a
+    line is logged, and then all later signals are ignored. KeyboardInterrupt is not an Exception.
     """
 
     def __init__(self) -> None:
-        """Begin without a process; signals are caught from ``with`` on."""
+        """Begin without a process; ``with`` begins to catch signals."""
         self._process: subprocess.Popen[bytes] | None = None
         self._received: signal.Signals | None = None
         self._killed_at = float("inf")
@@ -90,28 +89,28 @@ class Relay:
 
     @property
     def stopped_by(self) -> str:
-        """Return the name of the signal that came, if one came."""
+        """Return the name of the received signal; empty for none."""
         return self._received.name if self._received else ""
 
     def __enter__(self) -> Relay:
-        """Begin to catch signals, and keep ignoring those that the caller ignores (nohup)."""
-        # ReFrame asks its jobs to end, and does not wait for them.
+        """Begin to catch signals; signals that the caller ignores (nohup) remain ignored."""
+        # ReFrame requests its jobs to end and does not wait for them.
         processes.adopt_orphans()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             ignored = signal.getsignal(number) is signal.SIG_IGN
-            # A child process inherits that a signal is ignored, but no handler.
+            # A child process inherits ignored signals, but not handlers.
             handler = (lambda *_: None) if ignored else (lambda received, _: self.stop(signal.Signals(received)))
             self._handlers[number] = signal.signal(number, handler)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the signal handlers of before."""
+        """Restore the earlier signal handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         processes.adopt_orphans(False)
 
     def stop(self, received: signal.Signals) -> None:
-        """Ask the process to end, now or when there is one."""
+        """Request the end of the process, or of the next one if there is none."""
         self._received = received
         if self._process:
             self._killed_at = min(self._killed_at, time.monotonic() + PATIENCE)
@@ -120,13 +119,13 @@ class Relay:
     def wait(self, process: subprocess.Popen[bytes], meanwhile: Callable[[], None] = lambda: None) -> int:
         """Wait for a process to end, despite signals, and return its exit status.
 
-        :param meanwhile: called every second; where its reader is gone (head), the process is stopped.
+        :param meanwhile: called every second. If the reader of its output is gone (head), the process is stopped.
         """
         self._process = process
         if self._received:
-            # The signal came while the process was being started.
+            # The signal came during the start of the process.
             self.stop(self._received)
-        # Not before: a child process inherits blocked signals.
+        # Not earlier, because a child process inherits blocked signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         while process.poll() is None:
             signal.sigtimedwait({signal.SIGCHLD}, INTERVAL)
@@ -153,10 +152,10 @@ def _nothing() -> None:
 def end_children() -> None:
     """Wait for all children, also adopted ones; kill those that do not end."""
     started = time.monotonic()
-    # The wait has an end, as a process that hangs in the kernel cannot be killed.
+    # The wait is limited, because a process that hangs in the kernel cannot be killed.
     while time.monotonic() - started < 2 * GRACE:
         try:
-            # waitpid returns 0 where no child has ended.
+            # waitpid returns 0 if no child has ended.
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
@@ -176,7 +175,7 @@ class Workplace:
     :ivar directory: directory in which ReFrame runs.
     :ivar checks: directory of the check files; in a checkout relative to ``directory``.
     :ivar config: settings for all sites, which a site's own file overrides.
-    :ivar report_file: ReFrame's report, where it is set; see :class:`Configuration`.
+    :ivar report_file: ReFrame's report, if it is set; see :class:`Configuration`.
     """
 
     directory: Path = field(default_factory=project.work_directory)
@@ -196,7 +195,7 @@ class Workplace:
 
     @property
     def latest(self) -> Path:
-        """Return ReFrame's own report of its latest run of selected cases."""
+        """Return ReFrame's report of its latest run of selected cases only."""
         return self.reports / "latest-report.json"
 
     @property
@@ -205,7 +204,7 @@ class Workplace:
         return self.reports / "session.log"
 
     def clear(self) -> None:
-        """Remove the files of an earlier session, which could be taken for those of this one."""
+        """Remove the files of an earlier session, so that they are not confused with those of this one."""
         for path in (self.latest, self.log):
             path.unlink(missing_ok=True)
 
@@ -218,7 +217,7 @@ class ReframeFailed(Exception):
 class Configuration:
     """The parts of ReFrame's configuration that the commands need.
 
-    :ivar system: the chosen system, as in the site's file.
+    :ivar system: the chosen system, as in the site file.
     :ivar stage: the stage directory.
     :ivar report: path of the report (``general/report_file`` or ``RFM_REPORT_FILE``); None for a name with
         ``{sessionid}``, such as ReFrame's default: it changes.
@@ -236,14 +235,14 @@ class Configuration:
 
 
 def configuration(arguments: Sequence[str], place: Workplace) -> Configuration:
-    """Ask ReFrame for its configuration with these arguments; no check is run.
+    """Query ReFrame's configuration with these arguments, without a run of checks.
 
     :raises ReframeFailed: ReFrame does not load the configuration, or an extra is wrong.
     :raises UsageError: ReFrame does not accept the arguments.
     """
     named = [*environment(place)["RFM_CONFIG_FILES"].split(":"), *arguments]
     changed = [(name, os.stat(name).st_mtime_ns) for name in named if os.path.isfile(name)]
-    # ReFrame sets this variable itself at its import.
+    # ReFrame sets this variable when it is imported.
     variables = [item for item in os.environ.items() if item[0] != "RFM_INSTALL_PREFIX"]
     asked = replace(place, report_file=None)
     return _configuration(tuple(arguments), asked, frozenset([*variables, *changed]))
@@ -251,11 +250,11 @@ def configuration(arguments: Sequence[str], place: Workplace) -> Configuration:
 
 @functools.lru_cache(maxsize=8)
 def _configuration(arguments: tuple[str, ...], place: Workplace, given: frozenset[Any]) -> Configuration:
-    """Ask ReFrame, which takes half a second.
+    """Query ReFrame, which takes half a second.
 
-    :param given: further causes of another answer: variables of the environment, and the files' times.
+    :param given: other facts that may change the answer: variables of the environment, and the files' times.
     """
-    # Raises an error where this Python has no ReFrame.
+    # It raises an error if this Python has no ReFrame.
     program()
     result = subprocess.run(
         [sys.executable, "-c", _SHOW, "--nocolor", *arguments, f"{usage.ASKED}=systems/0"],
@@ -290,7 +289,7 @@ def _configuration(arguments: tuple[str, ...], place: Workplace, given: frozense
 
 
 def program() -> str:
-    """Return the path of the ``reframe`` of this Python installation: another one may not have the library.
+    """Return the path of the ``reframe`` of this Python installation, as another one may not have the library.
 
     :raises UsageError: there is none.
     """
@@ -305,7 +304,7 @@ def program() -> str:
 def environment(place: Workplace) -> dict[str, str]:
     """Return the environment of ReFrame: the site's configuration files come after the common one and override it.
 
-    Where RFM_CONFIG_FILES names the common file too, it stays in its place there.
+    If RFM_CONFIG_FILES names the common file too, the order of RFM_CONFIG_FILES is kept.
     """
     named = os.environ.get("RFM_CONFIG_FILES", "")
     files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
@@ -313,7 +312,7 @@ def environment(place: Workplace) -> dict[str, str]:
 
 
 def without_names(arguments: Sequence[str]) -> list[str]:
-    """Return ReFrame's arguments without the names of checks, to which it would add those of selected cases."""
+    """Return ReFrame's arguments without the names of checks, because ReFrame adds names of selected cases to them."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-n", "--name", action="append")
     return parser.parse_known_args(arguments)[1]
@@ -329,18 +328,18 @@ def reframe(
 ) -> int:
     """Run ReFrame, dry or not, log its output, show its progress, and return its exit status.
 
-    :param known: the cases that it is expected to run; None for a run that is logged and not shown. Where all of them
-        measure on this machine, ReFrame handles one after the other: it sets up, builds and polls no other case while
-        one is measured, and polls that one every other second.
+    :param known: the cases that it is expected to run; None for a run that is logged and not shown. If all of them
+        measure on this machine, ReFrame handles one after the other. During a measurement it does not set up, build or
+        poll other cases, and polls the measured case every other second.
     :param view: form of the output; by default as ReFrame prints it.
-    :param problems: gets an error in showing it.
+    :param problems: gets an error of the progress display.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     announced = place.reports / "announced-cases.jsonl"
     announced.unlink(missing_ok=True)
     is_dry, is_shown = "--dry-run" in arguments, known is not None
     serial = is_shown and all(case.scheduler == "local" for case in known or ())
-    # A policy among the arguments comes later, and so overrides this one.
+    # A policy in the arguments comes later and overrides this one.
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
     progress = Progress(known or (), place.directory / "stage", place.log, announced, view or View())
@@ -377,7 +376,7 @@ def last_error(log: Path) -> str:
 
 
 def not_stored(log: Path) -> str:
-    """Return why ReFrame could not write the last results into its database, of which it only warns; else empty."""
+    """Return ReFrame's warning that it could not write the last results into its database; else empty."""
     return _logged(log, NOT_STORED)
 
 
@@ -387,6 +386,6 @@ def of_full_axes(log: Path) -> str:
 
 
 def left_out(log: Path) -> list[str]:
-    """Return a problem where ReFrame left out a check that does not load, of which it only warns."""
+    """Return a problem if ReFrame left out a check that does not load. ReFrame only prints a warning."""
     reason = _logged(log, LEFT_OUT)
     return [f"a check file does not load: {reason}"] if reason else []

@@ -1,4 +1,4 @@
-"""A session: one run of ReFrame within a budget; further runs of cases that are open, while there is time."""
+"""Run a session: one run of ReFrame within a budget, then further runs of open cases while there is time."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from containercheck.session.progress import View
 from containercheck.session.reframe_process import Relay, Workplace
 from containercheck.session.usage import UsageError
 
-#: Days of the database that are read: machines change.
+#: Days of the database that are read, as machines change.
 DAYS = 90
 #: Message before a dry run.
 ASKING = "asking ReFrame which checks can run here, in a dry run that may take minutes"
 #: Exceptions of the library that are one mistake of all cases: -S sets a variable that does not exist
 #: (application/interface.py), or the site file is wrong (site/extras.py).
 MISTAKES = ("UnknownVariable", "SiteError")
-#: Most cases of a run that are named in its message.
+#: Most cases of a run that its message names.
 NAMED = 6
-#: Keys of the report's session_info for the arguments for ReFrame, for the compared things, and for problems.
+#: Keys of the report's session_info for ReFrame's arguments, for the compared things, and for problems.
 ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_problems"
 
 
@@ -41,11 +41,11 @@ ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_p
 class Settings:
     """Settings of a session.
 
-    :ivar minutes: time for the session; None where none is set.
+    :ivar minutes: time for the session; None if none is set.
     :ivar node_hours: budget of all its jobs; None for no limit.
-    :ivar estimate: whether to print what it would take, and run nothing.
+    :ivar estimate: whether to print the expected cost only, without a run.
     :ivar only_open: whether to continue the last session.
-    :ivar arguments: all other arguments, which are for ReFrame.
+    :ivar arguments: all other arguments, for ReFrame.
     :ivar verbose: whether ReFrame's output is shown.
     :ivar table: whether the session ends with the table of all metrics.
     """
@@ -68,7 +68,7 @@ class Settings:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Return the seconds that the command line gives to checks, by class; under the empty name for all others."""
+        """Return the seconds of checks on the command line, by class; the empty name is for all other classes."""
         limits = {}
         for check, variable, value in self._variables:
             if variable == "seconds":
@@ -78,18 +78,18 @@ class Settings:
 
     @property
     def fixed(self) -> bool:
-        """Whether the command line sets the number of rounds, so that the verdict does not."""
+        """Whether the command line, and not the verdict, determines the number of rounds."""
         return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
 
 
 class Session:
-    """The runs of ReFrame in a session: one of all checks, or of a choice; then those of open cases.
+    """The runs of ReFrame in a session: one run of all checks or of a choice, then runs of open cases.
 
-    :ivar report: report of all runs, as it is in the workplace's ``report``.
+    :ivar report: report of all runs, as in the workplace's ``report``.
     :ivar cases: cases of that report.
-    :ivar foreseen: cases of the dry run; none where it continues the last session.
+    :ivar foreseen: cases of the dry run; none if the session continues the last one.
     :ivar is_resumed: whether it continues the last session.
-    :ivar problems: errors in showing ReFrame's output.
+    :ivar problems: errors of the display of ReFrame's output.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Session:
         compared: Mapping[str, str] | None = None,
         view: View | None = None,
     ) -> None:
-        """Start the clock of the session; nothing is run yet.
+        """Start the clock of the session without a run.
 
         :param choice: choice of the first run; by default all cases, or with a budget the cheapest first.
-        :param compared: name and identity of the things that the session compares other than bare and containers.
+        :param compared: name and identity of compared things other than bare and containers.
         :param view: form of the output; by default as ReFrame prints it.
         """
         self._view = view or View()
@@ -115,15 +115,15 @@ class Session:
         self._arguments = settings.arguments
         # Whether runs of open cases follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        # Spreads of the nights, which are read when they are needed.
+        # Spreads of the nights; they are read on first use.
         self._nights: spreads.Known | None = None
-        # All cases that could run, among which a run selects; and those that wait for node-hours.
+        # All cases that could run, and the cases that wait for node-hours.
         self._known: list[Case] = []
         self._waiting: list[Case] = []
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
         self.foreseen: list[Case] = []
-        # Cases of the last session; and those of this one that were to run again and did not.
+        # Cases of the last session; and cases of this one that should have run again and did not.
         self._before: list[Case] = []
         self._missed: dict[Key, Case] = {}
         self.is_resumed = False
@@ -141,7 +141,7 @@ class Session:
         self.foreseen = self._foreseen()
         self._view.head(self.foreseen)
         self._before = self._last_session()
-        # Not before: after a wrong command line the last session's report is still there.
+        # Not earlier: after a wrong command line, the report of the last session has to remain.
         place.report.unlink(missing_ok=True)
         self._known = selections.ran(self.foreseen)
         if not settings.limits and not settings.fixed and not self._relay.stopped_by:
@@ -157,15 +157,15 @@ class Session:
         stopped = self._relay.stopped_by
         problems = [] if stopped else reframe_process.left_out(place.log)
         self.report = load(place.report)
-        # A later --resume reads them.
+        # For a later --resume.
         self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self.cases = collect([self.report])
         if settings.minutes is None:
-            # Only a time on the command line includes builds: the first session of a machine builds for many minutes.
+            # A default time does not include builds: the first session of a machine builds for many minutes.
             self._deadline += selections.built(self.cases)
         if status != 0 and not stopped and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
-        # The cases that were not run then are not in the report, and so are not open: a later --resume fails.
+        # Cases that did not run are not in the report and so not open. With this line, a later --resume fails.
         left = f"the session was stopped by {stopped} before all checks had run: run it anew" if stopped else ""
         self.report["session_info"][PROBLEMS] = [*problems, *filter(None, [left])]
         save(place.report, self.report)
@@ -176,7 +176,7 @@ class Session:
     def resume(self) -> list[str]:
         """Continue the last session, and return its problems other than the results of cases.
 
-        It begins anew where that one compared something else, as its verdicts do not apply.
+        It begins anew if the last session compared other things, because its verdicts do not apply.
 
         :raises UsageError: a variable is set that does not exist, or the site file is wrong.
         :raises ReportError: there was no session.
@@ -197,12 +197,12 @@ class Session:
         self._arguments = (*info.get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
         if self._settings.arguments:
-            # A variable that does not exist is an error before anything runs.
+            # A variable that does not exist has to be an error before the first run.
             self._foreseen()
         return list(info.get(PROBLEMS, ()))
 
     def _last_session(self) -> list[Case]:
-        """Return the cases of the last session here; none where other arguments selected them."""
+        """Return the cases of the last session here; none if its arguments selected other cases."""
         try:
             report = load(self._place.report)
         except ReportError:
@@ -222,7 +222,7 @@ class Session:
 
     @property
     def lost(self) -> list[Case]:
-        """Cases that were measured before, in the last session or in this one, and not now: ``selections.lost``."""
+        """Cases that were measured before, in the last session or in this one, and not now; see ``selections.lost``."""
         return [*selections.lost(self._before, [*self.foreseen, *self.cases]), *self._missed.values()]
 
     @property
@@ -231,7 +231,7 @@ class Session:
         return not selections.open_metrics(self.cases)
 
     def go_on(self) -> None:
-        """Run the cases that waited for the budget, then the open ones, while they close verdicts and there is time."""
+        """Run the cases that waited for the budget; then run open cases while they close verdicts and there is time."""
         while not self._relay.stopped_by:
             if self._waiting:
                 self._run_waiting()
@@ -255,17 +255,17 @@ class Session:
         return report
 
     def _foreseen(self) -> list[Case]:
-        """Return the cases of a dry run; none if it fails, as ReFrame reports the error when it runs."""
+        """Return the cases of a dry run; none if it fails, because ReFrame reports the error in the real run."""
         try:
             return collect([self.foresee()])
         except ReportError:
             return []
 
     def _first_seconds(self) -> list[str]:
-        """Return options with the seconds of each check in the first run; none where each check keeps its default.
+        """Return options with the seconds of each check in the first run; none if each check keeps its default.
 
-        A session without a time on the command line has the usual one, unless its jobs wait in a queue or it has a
-        budget.
+        A session without a time on the command line has the default time. It has none if its jobs wait in a queue or it
+        has a budget.
         """
         minutes, cases = self._settings.minutes, self._known
         if not cases or (minutes is None and self._settings.node_hours):
@@ -278,7 +278,7 @@ class Session:
             self._deadline = time.monotonic() + 60 * minutes
         seconds = selections.first_seconds(cases, 60 * minutes)
         takes = selections.takes(cases, seconds) / 60
-        # Bare cases, which compare nothing, get no seconds.
+        # Bare cases compare nothing and get no seconds.
         shares = " to ".join(map(str, sorted({min(seconds.values()), max(seconds.values())}))) if seconds else ""
         each = f", {shares} s each" if shares else ""
         excess = "" if takes <= minutes else f", more than the {minutes:.3g} that there are: select fewer checks"
@@ -290,12 +290,12 @@ class Session:
         return (self._settings.node_hours or math.inf) - estimate.spent(self.cases)
 
     def _affordable(self, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
-        """Return those of the cases that may run together within the budget, with ReFrame's options for that."""
+        """Return the cases that fit together into the budget, with ReFrame's options for that."""
         chosen, limit = estimate.fitting(cases, self._node_hours_left)
         return chosen, ["-S", f"node_hours={limit:.6g}"] if limit else []
 
     def _run_waiting(self) -> list[Case]:
-        """Run the next cases that waited for the budget, and return them; print that none of them fits any more."""
+        """Run the next cases that waited for the budget, and return them; print a line if none of them fits."""
         chosen, options = self._affordable(self._waiting)
         if self._waiting and not chosen:
             say(f"left out, as only {self._node_hours_left:.3g} node-hours are left: {names(self._waiting)}")
@@ -310,7 +310,7 @@ class Session:
         return missed
 
     def _close(self) -> bool:
-        """Run as many open cases as fit into the time left, and return whether another such run makes sense."""
+        """Run as many open cases as fit into the time left, and return whether another such run is useful."""
         plan = selections.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
         if not plan.cases:
             if selections.needs(self.cases):
@@ -323,7 +323,7 @@ class Session:
         say(f"{len(cases)} case(s) go on, for about {plan.takes / 60:.1f} minutes: {names(cases, NAMED)}")
         options += ["-S", f"earlier={self._place.report}"]
         if not self._settings.fixed:
-            # They override seconds and rounds of the last session, whose arguments come first.
+            # They come after the arguments of the last session and override its seconds and rounds.
             values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in plan.seconds.items()]
             options += [word for pair in values for value in pair for word in ("-S", value)]
         before = selections.open_metrics(self.cases)
@@ -332,7 +332,7 @@ class Session:
         say(f"{len(closed)} of {len(before)} open verdict(s) closed")
         if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
             self._going_on = False
-        # Where there were too few rounds for a forecast, there is one now.
+        # Cases with too few rounds for a forecast have one now.
         return bool(closed) or not (plan.metrics or missed)
 
     def run(self, cases: Sequence[Case], *options: str) -> list[Case]:
@@ -355,7 +355,7 @@ class Session:
         missed = [case for case in cases if case.key not in again or not selections.ran([again[case.key]])]
         for case in cases:
             self._missed.pop(case.key, None)
-        # A case that runs for the first time was not measured before; and a stop has a line of its own.
+        # A case in its first run was not measured before. A stop is reported in another line.
         for case in () if self._relay.stopped_by else missed:
             if case.key in ran_before:
                 reason = again[case.key].reason if case.key in again else "ReFrame did not run it again"
@@ -371,14 +371,14 @@ class Session:
     def _reframe(self, cases: Sequence[Case] | None, *options: str) -> int:
         """Run ReFrame, and return its exit status.
 
-        :param cases: the cases that it is going to run; None for a dry run.
+        :param cases: the cases of the run; None for a dry run.
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
         words = ["-c", self._place.checks, *arguments, *self._known_spreads(), *options]
         return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
 
     def _known_spreads(self) -> list[str]:
-        """Write the known spreads into a file, and return ReFrame's options that name it; none without any."""
+        """Write the known spreads into a file, and return ReFrame's options with its path; none without spreads."""
         if self._nights is None:
             self._nights = self._spreads_of_nights()
         cases = [case for run in self.report.get("runs", ()) for case in run["testcases"]]
@@ -390,7 +390,7 @@ class Session:
         return ["-S", f"known_spreads={path}"] if known else []
 
     def _spreads_of_nights(self) -> spreads.Known:
-        """Return the spreads of the nights; nothing without nights, or if they cannot be read, which others report."""
+        """Return the spreads of the nights; empty if there are none or they cannot be read. Other code reports that."""
         try:
             path = reframe_process.configuration(self._settings.arguments, self._place).database
             since = time.time() - 86400 * DAYS
@@ -402,7 +402,7 @@ class Session:
 def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Case], list[str]]]:
     """Return the runs of ReFrame that run exactly these cases: the cases of each, and the options that select them.
 
-    A hash selects a case on all partitions. Where not all of them are wanted, each partition has a run of its own.
+    A hash selects a case on all partitions. If not all of them are wanted, there is one run for each partition.
 
     :param known: all cases that could run.
     """
@@ -426,5 +426,5 @@ def _selecting(arguments: Sequence[str]) -> list[str]:
 
 
 def _list(compared: Mapping[str, str]) -> str:
-    """Return the things that a session compared, for messages."""
+    """Return the compared things of a session, for messages."""
     return ", ".join(f"{name} {identity}" for name, identity in compared.items()) or "bare and containers only"

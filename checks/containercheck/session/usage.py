@@ -1,6 +1,6 @@
-"""The options of the command line, other than those of ReFrame, and errors in it, each in one line.
+"""Define the options of the command line other than ReFrame's, and print its errors in one line each.
 
-The same option means the same in all commands; containercheck.command.parsers has the options of each command.
+An option has the same meaning in all commands; containercheck.command.parsers has the options of each command.
 """
 
 from __future__ import annotations
@@ -113,24 +113,24 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 SHORT = {"--name": "-n"}
 #: Options that ReFrame has too, with the same meaning.
 REFRAMES = ("--name", "--verbose", "--system")
-#: What --here means to ReFrame: its own system, which every machine is.
+#: ReFrame's argument for --here: its built-in system, which matches every machine.
 HERE = "--system=generic"
-#: What --full means to ReFrame.
+#: ReFrame's arguments for --full.
 FULL = ("-S", "full=yes")
-#: Action of ReFrame with which it is asked for its configuration; a second action on the command line is an error.
+#: Action of ReFrame that prints its configuration. A second action on the command line is an error.
 ASKED = "--show-config"
 #: Options that ReFrame does not know.
 OWN = tuple(name for name in OPTIONS if name not in REFRAMES)
 
 
 def complaint(output: str) -> str:
-    """Return the message of argparse on ReFrame's command line, in one line; empty without one.
+    """Return the message of argparse about ReFrame's command line in one line; empty without one.
 
-    :param output: all that ReFrame printed: the message comes after the usage of dozens of options.
+    :param output: output of ReFrame. The message comes after the usage with dozens of options.
     """
     match = re.match(r"usage: .*?\n\S+: error: (.*)\Z", output.strip(), re.DOTALL)
     message = " ".join(match[1].split()) if match else ""
     if ASKED in message:
         option = message.replace(f"argument {ASKED}: ", "").rpartition(" ")[2].rpartition("/")[2]
-        return f"{option} is an action of its own, with which no check runs: reframe -c checks/ {option}"
+        return f"{option} is another action of ReFrame and runs no check: reframe -c checks/ {option}"
     return f"{message}: see --help and reframe --help" if message else ""

@@ -113,7 +113,7 @@ def test_what_is_not_measured_any_more_is_told_first_with_its_reason(place):
     said = "nightly: measured before, and not this time: Other (1 case(s)): no software: spack is not on the PATH"
     assert said in output.partition("\napplication ")[0], output
     page = (place.directory / "reports" / "nightly" / "report.html").read_text()
-    assert "no software: spack is not on the PATH" in page.partition("What changed</h2>")[0]
+    assert "no software: spack is not on the PATH" in page.partition("Changes</h2>")[0]
     # Whoever asks for one check has not lost the others.
     status, output = night(place, "-n", "Steady")
     assert (status, summary(place)["lost"]) == (0, {}), output

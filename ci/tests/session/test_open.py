@@ -211,7 +211,7 @@ def test_open_metrics_beyond_reach_are_left_alone_and_too_few_rounds_become_enou
     assert (status, passes(output)) == (0, [])
     assert table(output)[-1].endswith("more rounds would not close it: it takes longer runs or a quieter machine")
     status, output = run(opened, "-n", "Vague", "-S", "seconds=10")
-    assert table(output)[-1].endswith("after too few rounds to tell what it takes: containercheck run --resume")
+    assert table(output)[-1].endswith("after too few rounds for a forecast: containercheck run --resume")
     status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Vague"]]), output
     assert table(output)[-1].endswith("the only verdict is closed")

@@ -80,7 +80,7 @@ def test_failures_of_reframe_itself_are_respected(place):
             ["-n", "Fine", "--foo"],
             "run: error: unrecognized arguments: --foo: see --help and reframe --help",
         ),
-        (["-l"], "run: error: --list is an action of its own, with which no check runs: reframe -c checks/ --list"),
+        (["-l"], "run: error: --list is another action of ReFrame and runs no check: reframe -c checks/ --list"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(place, words, said):

@@ -139,12 +139,12 @@ def sif(tmp_path):
         (["sh", "no-such-runtime"], "no container runtime no-such-runtime: neither a command, nor a path"),
         (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
         (["sh", "apptainer+flat"], "apptainer has no way flat to run images: after the +, write one of unpacked"),
-        (["one=sh", "one=sh"], "each candidate needs a name of its own: one, one"),
+        (["one=sh", "one=sh"], "the names of candidates have to differ: one, one"),
         (["sh", "sh", "--minutes=x"], "error: argument --minutes: 'x' is not a number above 0"),
         # Images are compared with images of one application.
         (["apptainer", "SIF"], "a runtime and an image cannot be compared"),
         (["SIF", "docker://x@sha256:0"], "say which check (-n)"),
-        (["SIF", "SIF", "-n", "HPCC", "--built-by-each"], "say which check (-n), and not who builds them"),
+        (["SIF", "SIF", "-n", "HPCC", "--built-by-each"], "name the check (-n), and leave out --built-by-each"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, message, sif, capsys):

@@ -82,7 +82,7 @@ def test_what_several_partitions_lack_is_one_line(monkeypatch):
     lacking = [on(name, "bare", result="skip", skip_reason=f"name it in cluster:{name}") for name in names]
     answers = [of_nodes(name, platforms=(APPTAINER,)) for name in names]
     lines, _ = printed(answers, [*lacking, *(on(name, nodes=2) for name in names)])
-    start = lines.index("will not run, and what it lacks:")
+    start = lines.index("will not run, with the reason:")
     assert [line.strip() for line in lines[start + 1 : -1]] == [
         "Code (3 case(s) on 3 partitions): name it in PARTITION",
         f"Code (3 case(s) on 3 partitions): the site's file names {APPTAINER} in container_platforms, and PARTITION "

@@ -117,7 +117,7 @@ def test_rounds_count_where_the_same_was_compared(report, other, said):
 def test_rounds_that_do_not_say_what_they_compared_do_not_count(report):
     path = report([case(measured=[ROUND], compared={})])
     found = earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", SAME)
-    assert (found.rounds, found.refused) == ((), "they do not say what they compared")
+    assert (found.rounds, found.refused) == ((), "their report does not name the compared things")
 
 
 def test_an_image_is_known_by_its_digest_wherever_it_lies(tmp_path):

@@ -182,7 +182,7 @@ def test_findings_as_markdown_and_json(here, capsys):
     assert image_command.main(["my.sif", "--markdown"], None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "### my.sif: fit for this machine"
-    assert lines[2:4] == ["| | about | finding | what to do |", "| --- | --- | --- | --- |"]
+    assert lines[2:4] == ["| | about | finding | remedy |", "| --- | --- | --- | --- |"]
     assert "| ok | checks | GROMACS (gmx\\_mpi) |  |" in lines
     assert all(line.count("|") == 5 for line in lines[2:])
     assert image_command.main(["my.sif", "--json"], None) == 0

@@ -151,9 +151,9 @@ def test_any_text_fits_into_a_page(value):
 
 def test_changes_come_first_with_their_cause_since_when_and_a_command(shown):
     html, root = shown
-    assert part(root, "problems") == "What went wrong the last session was cut in half"
+    assert part(root, "problems") == "Problems the last session was cut in half"
     changed = part(root, "changed")
-    assert changed.startswith("What changed ✗ Regression: ")
+    assert changed.startswith("Changes ✗ Regression: ")
     assert "PingPong generic, 2 nodes, cluster:compute, since 2026-11-04; worse, confirmed by a paired rerun" in changed
     assert "overhead of generic +3 % → +15 %" in changed
     assert "containercheck run --system=cluster:compute -n '^PingPong%variant=generic%num_nodes=2$'" in changed
@@ -164,20 +164,20 @@ def test_a_cause_has_the_heading_of_its_worst_change():
     found = read(sessions())
     better, worse = moved(found, BARE, worse=False), moved(found, confirmed=False)
     _, root = rendered(found, [better, worse])
-    assert part(root, "changed").startswith("What changed ? Proposed, not confirmed: bare and overhead both moved ")
+    assert part(root, "changed").startswith("Changes ? Proposed, not confirmed: bare and overhead both moved ")
 
 
 def test_a_night_like_the_others_has_a_sentence_in_each_part():
     fine = [made.session(number, [made.case(rows=[made.row()])]) for number in range(3)]
     _, root = rendered(read(fine))
-    assert "Nothing changed: none of 2 series over 3 nights" in part(root, "changed")
-    assert "Nothing that was measured failed." in part(root, "failed")
+    assert "Nothing changed in 2 series over 3 nights" in part(root, "changed")
+    assert "No measured case failed." in part(root, "failed")
     assert "Everything was measured, and every verdict is closed." in part(root, "open")
     fine[2]["session_info"]["changed"] = "another kernel"
     assert "Series begin anew with the night 2026-11-03: another kernel." in part(rendered(read(fine))[1], "trends")
     _, root = rendered(read(fine[:1]))
     assert "this is the only night." in part(root, "changed")
-    assert "They begin with the second night." in part(root, "trends")
+    assert "Trends begin with the second night." in part(root, "trends")
 
 
 def test_of_very_many_failures_only_the_first_are_shown_in_full():
@@ -227,7 +227,7 @@ def test_doubtful_cases_come_first_and_open_and_skipped_ones_have_a_reason(shown
     assert "▲ too slow? HPCC generic, 1 node, cluster:compute, 1 of 2 pass, 1 open: DGEMM: too slow" in opened
     assert opened.index("HPCC") < opened.index("Half") < opened.index("Noisy")
     opened = part(shown[1], "open")
-    assert "1 case with verdicts that are open" in opened
+    assert "1 case with open verdicts" in opened
     assert "2 nodes, cluster:compute, open: rate: open (after 12 rounds, 30 are expected to be enough)" in opened
     assert f"{LEFT} (1 case: Odd integrated, 1 node)" in opened
 
@@ -249,7 +249,7 @@ def test_provenance_names_runtimes_images_and_differences():
     ]
     library = "/usr/lib/libmpi.so.40.30.4"
     assert ["mpi baseline", library] in cells["The same in all cases"]
-    assert cells["What differs between cases"] == [
+    assert cells["Differences between cases"] == [
         ["host", "node1", f"{a}, B bare, 1 node"],
         ["host", "node2", c],
         ["mpi subject", library, "all cases: generic"],

@@ -270,7 +270,7 @@ def test_a_check_with_an_axis_begins_a_file_that_is_keyed_by_it(place, night, ni
     ours.write_text("Sized:\n  $index: [$partition, variant, num_nodes]\n  x: {}\n")
     status, diff, said = run("-n", "Sized")
     assert (status, diff) == (2, "")
-    assert "here:one, 1 node(s): the file's $index cannot tell 2 cases apart" in said
+    assert "here:one, 1 node(s): the file's $index does not distinguish 2 cases" in said
     night(0, 100, lambda case: case.update(results=[] if case.get("size") == 2 else case["results"]))
     assert "rate: [100.0, " in run("-n", "Sized")[1]
 

@@ -186,7 +186,7 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
         ),
         (
             [case("A", row(rounds=3, spread=None))],
-            "the only verdict is open after too few rounds to tell what it takes: containercheck run --resume",
+            "the only verdict is open after too few rounds for a forecast: containercheck run --resume",
         ),
         # The default spread alone makes that forecast.
         (

@@ -1,1 +1,1 @@
-"""The HTML report: one static file, with plots and tables of a night (contents)."""
+"""Write the HTML report: one static file, with plots and tables of a night (contents)."""

@@ -1,7 +1,7 @@
-"""The part of the page about each application: its plots, and a table of its metrics.
+"""Make the part of the page about each application: its plots, and a table of its metrics.
 
-Metrics are drawn over nodes, over an axis of the check, over sizes of messages, and over versions of the runtime, with
-their published values. Speed-ups, and the gain of policies of sharing cores, are lines of text.
+Metrics are drawn over nodes, axes of the check, sizes of messages and versions of the runtime, with published values.
+Speed-ups, and gains by policies of sharing cores, are lines of text.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row, is_finite
 
-#: Most plots of each kind of an application: each takes 0.2 s to draw, and 20 kB.
+#: Most plots of each kind for an application: a plot takes 0.2 s to draw, and 20 kB.
 MOST = 8
-#: Most rows of the table, all of which are in the CSV, and most rows of intervals in a plot.
+#: Most rows of the table (the CSV has all), and most rows of intervals in a plot.
 MOST_ROWS, MOST_INTERVALS = 60, 18
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
 #: Standard errors on each side of a value.
 ERRORS = 2.0
-#: A metric at one size of a message, bytes of its units, and fewest sizes that make a curve.
+#: A metric at one size of a message, bytes of its units, and fewest sizes of a curve.
 SIZED = re.compile(r"^(\w+?)_(\d+)(B|KiB|MiB)$")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 FEWEST_SIZES = 4
@@ -46,7 +46,7 @@ class Application:
     """The part of the page about an application.
 
     :ivar anchor: identifies it on the page.
-    :ivar tables: time in MPI of each case where it was measured.
+    :ivar tables: time in MPI of each case with this measurement.
     :ivar remarks: speed-ups, and a line on each file that could not be shown.
     :ivar metrics: the metrics of all its cases that ran.
     """
@@ -66,7 +66,7 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
     """
     by_application: dict[str, list[Case]] = {}
     for case in sorted(nights[-1].cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
-        # Skipped cases have a part of the page of their own.
+        # Another part of the page has the skipped cases.
         if case.result != "skip":
             by_application.setdefault(case.application, []).append(case)
     ran = sorted((name, cases) for name, cases in by_application.items() if any(case.rows for case in cases))
@@ -123,7 +123,7 @@ def _label(case: Case, row: Row) -> str:
 
 
 def _room(row: Row) -> float:
-    """Return the distance of a row's overhead to the accepted maximum; negative beyond it."""
+    """Return the distance of a row's overhead to the accepted maximum; negative above it."""
     return (row.accepted[1] or 0.0) - (row.overhead or 0.0)
 
 
@@ -143,7 +143,7 @@ def accepted(row: Row) -> str:
 
 
 def _metrics(application: str, cases: Sequence[Case]) -> Table:
-    """Return the table of metrics; of very many, those that did not pass and the first of the others."""
+    """Return the table of metrics. If there are too many, metrics that did not pass come before others."""
     measured = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(measured)), key=lambda place: measured[place][1].verdict in ("", PASS))[:MOST_ROWS]
     rows = tuple(_metric(*measured[place]) for place in sorted(chosen))
@@ -159,8 +159,8 @@ def _metric(case: Case, row: Row) -> tuple[str, ...]:
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield the plot of each metric over nodes.
 
-    :param heading: application, with partition and axes: the beginning of the titles.
-    :param cases: they differ in variant and number of nodes only.
+    :param heading: beginning of the titles: application, with partition and axes.
+    :param cases: cases that differ only in variant and number of nodes.
     """
     for metric in _metrics_of(cases):
         rows = [(case, row, float(case.nodes)) for case, row in _rows(cases, metric)]
@@ -188,12 +188,12 @@ def _rows(cases: Iterable[Case], metric: str) -> list[tuple[Case, Row]]:
 def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield the plots over each axis of a check, and over the sizes of messages.
 
-    :param heading: application with partition: the beginning of their titles.
-    :param cases: of one application on one partition and environment.
+    :param heading: beginning of the titles: application with partition.
+    :param cases: cases of one application on one partition and environment.
     """
     for axis in dict.fromkeys(name for case in cases for name in case.axes):
         group = most_values(axis, cases)
-        # Zero stands for a default.
+        # Zero is a placeholder for a default.
         numeric = all(re.fullmatch(r"\d*[1-9]\d*", case.axes[axis]) for case in group)
         for metric in _metrics_of(group):
             rows = [(case, row, _place(case.axes[axis], numeric)) for case, row in _rows(group, metric)]
@@ -213,7 +213,7 @@ def _place(value: str, numeric: bool) -> float | str:
 
 
 def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
-    """Return those cases that differ in an axis only, of all such groups the one with most values; else none."""
+    """Return the largest group of cases that differ only in an axis; none without two values."""
     groups: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
         if axis in case.axes and case.rows:
@@ -224,7 +224,7 @@ def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
 
 
 def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
-    """Yield the plots of metrics of one quantity at several sizes of a message, of the cases on most nodes."""
+    """Yield a plot over the sizes of a message for each quantity, from the cases on most nodes."""
     nodes = max((case.nodes for case in cases), default=0)
     chosen = [case for case in cases if case.nodes == nodes]
     quantities: dict[str, list[Placed]] = {}
@@ -245,7 +245,7 @@ def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
 
 
 def _sized(metric: str) -> tuple[str, float]:
-    """Return quantity and bytes of a metric at a size of a message; an empty quantity for another metric."""
+    """Return quantity and bytes of a metric at a size of a message; an empty quantity for any other metric."""
     match = SIZED.match(metric)
     return (match[1], float(match[2]) * BYTES[match[3]]) if match else ("", 0.0)
 
@@ -253,7 +253,7 @@ def _sized(metric: str) -> tuple[str, float]:
 def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
     """Yield plots over the versions of the runtime that ran in the nights, as figures 9.1 to 9.7 of D12.6.
 
-    They are medians of the nights, of partitions where several versions ran.
+    Values are medians of the nights. Only partitions with several versions have a plot.
     """
     cases = [case for night in nights for case in night.cases if case.application == application]
     for metric in OF_VERSIONS.get(application, ()):
@@ -265,7 +265,7 @@ def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
 
 
 def _version(case: Case, row: Row) -> str:
-    """Return the version of the runtime of a row's subject; empty where it is not known."""
+    """Return the version of the runtime of a row's subject; empty if it is not known."""
     runtimes = case.provenance.get("runtimes") or {}
     return str((runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version") or "")
 
@@ -273,10 +273,10 @@ def _version(case: Case, row: Row) -> str:
 def _over(
     title: str, axis: str, placed: Sequence[Placed], marks: Sequence[PlotValue] = (), text: str = ""
 ) -> Iterator[Chart]:
-    """Yield the plot of both sides of rows over an axis, where it has two places.
+    """Yield the plot of both sides of rows over an axis; none with less than two places.
 
     :param marks: published values.
-    :param text: sentence about it.
+    :param text: sentence for the description of the plot.
     """
     values = [*_values(placed), *marks]
     if len({at for _, _, at in placed}) < 2 or not values:
@@ -301,10 +301,10 @@ def _cell(value: PlotValue, unit: str) -> str:
 
 
 def _values(placed: Sequence[Placed]) -> list[PlotValue]:
-    """Return the values of both sides of rows at their places: of several at a place, the middle one.
+    """Return the values of both sides of rows at their places; of several values at a place, the middle one.
 
-    A bare case is a single run, at another time than the container: on a machine of two speeds it would show a
-    difference that no round has. It counts only where no container has a bare value.
+    A bare case is a single run, at another time than the container. On a machine with two speeds, it would show a
+    difference that is not in the rounds. So it counts only if the container cases have no bare value at this place.
     """
     alone = _by_place(each for each in placed if not each[1].is_comparison)
     compared = _by_place(each for each in placed if each[1].is_comparison)

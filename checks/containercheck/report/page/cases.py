@@ -1,6 +1,6 @@
-"""The cases of a night on the page: names, states, matrix, failures, the commands that repeat them, and provenance.
+"""Show the cases of a night on the page: names, states, matrix, failures, commands that repeat them, and provenance.
 
-Each state has a word and a sign, and never a color alone.
+Each state has a word and a sign in addition to its color.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from containercheck.session.usage import FULL
 
 #: Escape sequences of a terminal, such as colors.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-#: Characters that neither HTML nor XML can hold.
+#: Characters that are not allowed in HTML or XML.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 #: Most names in a list.
 NAMED = 3
-#: Variants in the order in which they are shown; other names follow.
+#: Variants in the order of the page; other names follow.
 VARIANTS = ("bare", "integrated", "generic")
 #: A comment in a job's script with the command of a side (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
-#: Parts of a provenance that have a table of their own, or differ in nearly every case.
+#: Parts of a provenance that have another table, or differ in nearly every case.
 OWN = ("images", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
-#: Beginnings of the names that come first among the others.
+#: Beginnings of the names that come first in the table.
 FIRST = ("runtimes", "machine", "host", "mpi")
 
 
@@ -43,7 +43,7 @@ FIRST = ("runtimes", "machine", "host", "mpi")
 class Table:
     """A table of the page.
 
-    :ivar caption: its contents; no two tables have the same caption.
+    :ivar caption: its content; captions are unique on the page.
     :ivar left: number of columns with text; the others have numbers.
     """
 
@@ -67,7 +67,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number where it is finite, else None."""
+    """Return a number if it is finite, else None."""
     return value if is_finite(value) else None
 
 
@@ -77,13 +77,16 @@ def variant_order(name: str) -> int:
 
 
 def place(case: Case) -> str:
-    """Return a case's partition, with its environment where that is not ReFrame's own."""
+    """Return a case's partition, with its environment if that is not ReFrame's built-in one."""
     environ = case.key[2]
     return case.place + ("" if environ in ("", "builtin") else f" {environ}")
 
 
 def name(case: Case, where: bool = False) -> str:
-    """Return the name of a case, with its partition and environment where ``where`` is set."""
+    """Return the name of a case.
+
+    :param where: whether to add its partition and environment.
+    """
     return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {place(case)}" if where else "")
 
 
@@ -93,7 +96,7 @@ def axes(values: Mapping[str, str]) -> str:
 
 
 def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Case]]:
-    """Return cases by application, axes and place, as the beginning of a title: they differ in variant and nodes."""
+    """Return cases by the beginning of a title: application, axes and place. A group differs in variant and nodes."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         words = [case.application, axes(case.axes) if with_axes else ""]
@@ -102,7 +105,7 @@ def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Cas
 
 
 def shown(some: int, total: int, noun: str) -> str:
-    """Return how many of all things are shown, and where the others are."""
+    """Return the number of shown things of all, with a note that the CSV has the others."""
     return f"all {count(some, noun)}" if some == total else f"{some} of {count(total, noun)}; all are in the CSV"
 
 
@@ -116,7 +119,7 @@ def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     if len(cases) == len(everything):
         return f"all {len(everything)} cases" if len(everything) > 1 else name(everything[0])
     variants = list(dict.fromkeys(case.variant for case in cases))
-    # The cases are a subset of those of their variants: with the same number, they are the same.
+    # The cases are a subset of all cases of their variants: with the same number, both are equal.
     if len(cases) == sum(case.variant in variants for case in everything):
         return f"all cases: {', '.join(variants)}"
     return listed(cases)
@@ -142,7 +145,7 @@ SLOWER = State("too slow?", "▲", "doubt", "slower than accepted in most rounds
 FASTER = State("too fast?", "▼", "doubt", "better than its rounds explain: does it compute the same?")
 CLOSE = State("close", "◇", "doubt", "close to the tolerance: more rounds may not decide")
 NOISY = State("noisy", "…", "doubt", "its rounds spread too much; the largest possible overhead is shown")
-OPEN = State("open", "?", "doubt", 'more rounds may not decide; see "What could not be measured"')
+OPEN = State("open", "?", "doubt", 'more rounds may not decide; see "Not measured"')
 KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
 EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged: the processors are emulated")
 PASS = State("pass", "✓", "good", "every metric is within its tolerance")
@@ -169,24 +172,24 @@ def state(case: Case) -> State:
     if case.result in ("xfail", "xpass") or any(row.expected for row in case.rows):
         return KNOWN
     compared = any(row.is_comparison for row in case.rows)
-    # ReFrame's database has each as value, reference, lower and upper bound, unit and result; 0 for no reference.
+    # The entries are value, reference, lower and upper bound, unit and result; 0 stands for no reference.
     referenced = any(tuple(values[1:4]) != (0, None, None) for values in case.performance.values())
     return PASS if compared or referenced or not case.rows else BARE
 
 
 def counted(cases: Iterable[Case]) -> list[tuple[State, int]]:
-    """Return the number of cases in each state, the worst first, without states that no case has."""
+    """Return the number of cases in each state, the worst first, without states of 0 cases."""
     case_states = [state(case) for case in cases]
     return [(kind, case_states.count(kind)) for kind in ALL if kind in case_states]
 
 
 def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
-    """Return the command that runs exactly these cases, all of one partition and environment; "" for none.
+    """Return the command that runs exactly these cases of one partition and environment; "" for none.
 
-    ReFrame searches for the expression in the name as it shows it, without the spaces. Configuration files and
-    variables are those of the session in which the first of the cases ran.
+    ReFrame matches the expression with the displayed name without spaces. Configuration files and variables are those
+    of the session that ran the first of the cases.
 
-    :param everything: all cases of the night: the environment is named only where its partition has several.
+    :param everything: all cases of the night. The environment is named only if the partition has several.
     """
     if not cases:
         return ""
@@ -199,13 +202,13 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     words += ["-n", selection, *asked.options]
     if any("full" in case.tags for case in cases) and FULL[1] not in asked.options:
         words += FULL
-    # Only the value is quoted: a quoted variable name would be taken for a command.
+    # Only the value is quoted: the shell would take a quoted variable name for a command.
     files = f"RFM_CONFIG_FILES={shlex.quote(':'.join(asked.files))} " if asked.files else ""
     return f"{files}{typed('run')} {shlex.join(words)}"
 
 
 def _asked(case: Case) -> Asked:
-    """Return the request of the last session that ran a case from its beginning, and not to confirm or continue."""
+    """Return the request of the last session that ran a case anew, and not for a confirmation or continuation."""
     runs = (case, *reversed(case.earlier))
     return next((run.asked for run in runs if not run.nightly_pass and not run.asked.goes_on), case.asked)
 
@@ -216,7 +219,7 @@ def _escaped(text: str) -> str:
 
 
 def scripts(case: Case) -> list[tuple[str, str]]:
-    """Return the label of each of a case's sides and the commands that it runs; none without a job."""
+    """Return label and commands of each side of a case; none without a job."""
     sides: dict[str, list[str]] = {}
     for match in filter(None, map(RUNS.fullmatch, case.commands)):
         sides.setdefault(match["label"], []).append(match["text"])
@@ -224,23 +227,23 @@ def scripts(case: Case) -> list[tuple[str, str]]:
 
 
 def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
-    """Return the cases that count as failed, each with the run that failed."""
+    """Return the cases that count as failed, each with its failed run."""
     failed = [(case, run) for case in cases if (run := selections.failure(case))]
     return sorted(failed, key=lambda pair: (pair[0].label, pair[0].variant, pair[0].nodes))
 
 
 def reason(run: Case) -> str:
-    """Return why a run failed."""
+    """Return the reason of a failed run."""
     return run.reason or f"ReFrame reports only: {run.result}"
 
 
 def why(run: Case) -> str:
-    """Return the likely cause of a failure, in a line; empty where none is known."""
+    """Return the likely cause of a failure in a line; empty if it is not known."""
     return next(iter(explanation.lines(run.causes)), "")
 
 
 def remark(case: Case, run: Case) -> str:
-    """Return further remarks on a failure: how many metrics failed, and whether a later run passed."""
+    """Return further remarks on a failure: the tally of its metrics, and whether a later run passed."""
     several = len(selections.verdicts(run)) > 1
     sentences = [f"Of its metrics: {selections.tally(run)}."] if several else []
     if run is not case:
@@ -277,7 +280,7 @@ class Link:
 
 @dataclass(frozen=True)
 class CellState:
-    """Cases of a cell in the same state, with the link of the first that has one."""
+    """Cases of a cell in the same state, with the first link of these cases."""
 
     state: State
     count: int
@@ -286,7 +289,7 @@ class CellState:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A row: an application with the axes that differ; a cell is empty where there is no case."""
+    """A row: an application with the axes that differ; a cell without a case is empty."""
 
     application: str
     name: str
@@ -306,11 +309,11 @@ class Matrix:
 
 
 def links(failed: Iterable[Case], skips: Iterable[Reason]) -> dict[Key, Link]:
-    """Return the links of cases to the text about them: why they failed, or were skipped."""
+    """Return the links of cases to the reason of their failure or skip."""
     found = {case.key: Link(f"failure-{number}", "why") for number, case in enumerate(failed, 1)}
     for number, skip in enumerate(skips, 1):
         for case in skip.cases:
-            # An earlier run may have failed, which is more.
+            # An earlier run may have failed; the failure is more important.
             found.setdefault(case.key, Link(f"skip-{number}", f"why: {number}"))
     return found
 
@@ -344,9 +347,9 @@ def _matrix(partition: str, cases: Sequence[Case], links: Mapping[Key, Link]) ->
 
 
 def _label(case: Case, ran: Collection[str]) -> str:
-    """Return the name of a case's row; empty for a skipped case whose label did not run while others did.
+    """Return the name of a case's row; empty for a skipped case if only other labels of its application ran.
 
-    :param ran: labels of the cases of its application that ran.
+    :param ran: labels of the application's cases that ran.
     """
     if case.label in ran:
         return case.label
@@ -358,7 +361,7 @@ def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, 
     for case in cases:
         by_state.setdefault(state(case), []).append(case)
     if len(by_state) > 1:
-        # Skips do not show beside cases that ran.
+        # A cell with cases that ran does not show skips.
         by_state.pop(SKIP, None)
     return tuple(
         CellState(
@@ -370,13 +373,13 @@ def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, 
 
 
 def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
-    """Return tables of the images of cases, and of facts that they share or not."""
+    """Return tables of the images of cases, of their common facts, and of the facts that differ."""
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
     return (
         Table("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), _images(ran), 6),
         Table("The same in all cases", ("what", "value"), same, 2),
-        Table("What differs between cases", ("what", "value", "cases"), different, 3),
+        Table("Differences between cases", ("what", "value", "cases"), different, 3),
     )
 
 
@@ -395,7 +398,7 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
-    """Return the rows of the images that cases ran, each with the cases that ran it."""
+    """Return the rows of the images of cases, each with its cases."""
     users: dict[tuple[str, ...], list[Case]] = {}
     for case in cases:
         facts = case.provenance
@@ -409,11 +412,11 @@ def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
-    """Return the rows of facts that all cases share, and of those in which they differ."""
+    """Return the rows of the common facts of all cases, and of the facts that differ."""
     by_name: dict[str, dict[str, list[Case]]] = {}
     for case in cases:
         rest = {key: value for key, value in case.provenance.items() if key not in OWN}
-        # There are many variables that no rule knows, and a fingerprint means nothing to a person.
+        # There are many variables without a rule, and their fingerprints are not readable.
         for fact, value in (each for each in flat(rest) if f" {OTHERS} " not in each[0]):
             by_name.setdefault(fact, {}).setdefault(value, []).append(case)
     same, different = [], []

@@ -1,9 +1,9 @@
-"""The HTML report: the results of a night, and the changes since earlier nights, as one static file.
+"""Write the HTML report: the results of a night, and the changes since earlier nights, as one static file.
 
-It needs no network and no script. Its parts are values: changes and trends, the cases (states, failures, matrix), the
-plots and tables of each application, the figures of the documents with ours (published), and provenance. ``plots``
-draws all plots, and the files in ``templates`` make the page, where jinja2 escapes every text that comes from a result.
-Its data lie in CSV files next to it: a row for each metric of the night's cases, and for each point of each series.
+It needs no network and no script. The modules return its parts as values: changes and trends, cases (states, failures,
+matrix), plots and tables of each application, comparison with published figures, and provenance. ``plots`` draws all
+plots. The files in ``templates`` make the page, and jinja2 escapes every text from a result.
+CSV files next to the page have its data: a row for each metric of the night's cases, and for each point of each series.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from containercheck.results import selections
 from containercheck.results.cases import Case, write_file
 from containercheck.results.formatting import count
 
-#: Most plots of trends and over nodes, most cases that are shown in full (of the others, only name and reason: a whole
-#: partition may be down), most letters of a reason in its line, and changes of a cause that are shown at once.
+#: Most plots of trends and over nodes; most cases with all details, as a whole partition may be down (others have name
+#: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.
 MOST_PLOTS, MOST_CASES, FIRST_LINE, AT_ONCE = 100, 40, 180, 4
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 #: Columns of the CSV files.
@@ -46,7 +46,7 @@ METRIC = (
 METRICS = ("night", *PLACE, "result", "state", "completed", "reason", *METRIC, "scaling")
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
 SERIES = ("kind", *PLACE, "metric", "unit", *POINT)
-#: Characters with which formulas begin in a spreadsheet.
+#: Characters that begin a formula in a spreadsheet.
 FORMULA = ("=", "+", "-", "@")
 
 
@@ -57,21 +57,21 @@ def write(
     path: Path,
     problems: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the page, and next to it its data: ``NAME-metrics.csv`` and ``NAME-series.csv``; each in one step.
+    """Write the page and its data, ``NAME-metrics.csv`` and ``NAME-series.csv``, each file in one step.
 
-    :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends; at
-        least one.
-    :param series: as ``history.series.series`` returns them, of these nights.
-    :param changes: as ``history.change_points.standing`` returns them, of all these series.
-    :param problems: problems besides the results, a line each; shown first.
+    :param nights: result of ``history.nights.nights``, at least one night. The page shows the last one; earlier nights
+        are in the trends.
+    :param series: result of ``history.series.series`` for these nights.
+    :param changes: result of ``history.change_points.standing`` for all these series.
+    :param problems: problems other than results, one line each; shown first.
     :returns: the files, the page first.
-    :raises OSError: a file cannot be written; an earlier file stays.
+    :raises OSError: a file cannot be written; an earlier file is not changed.
     """
     metrics, points = (path.with_name(f"{path.stem}-{kind}.csv") for kind in ("metrics", "series"))
     shown = html(nights, series, changes, problems, (metrics.name, points.name))
     write_file(metrics, metrics_csv(nights[-1]))
     write_file(points, series_csv(series))
-    # Last, because it links to the others.
+    # The page is last, because it links to the other files.
     write_file(path, shown)
     return [path, metrics, points]
 
@@ -83,13 +83,13 @@ def html(
     problems: Sequence[str],
     files: Sequence[str],
 ) -> str:
-    """Return the page as HTML; parameters as of :func:`write`.
+    """Return the page as HTML; the other parameters are those of :func:`write`.
 
     :param files: names of the CSV files.
     """
     night = nights[-1]
     cases = night.cases
-    # Only nights are in a trend, and as its last point the session that is shown.
+    # Trends have only nights, except for the last point: the shown session.
     followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
     all_trends = trends.trends(changes, series, followed, MOST_PLOTS // 2)
     drawn = [trend for trend in all_trends if trend.chart]
@@ -134,7 +134,7 @@ def html(
 
 
 def _environment(cases: Sequence[Case]) -> Environment:
-    """Return the templates' environment, with the functions that they call on cases and changes."""
+    """Return the environment of the templates, with their functions for cases and changes."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -151,7 +151,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         keys = {key for change in changes for key in change.series.cases}
         return command(case for case in cases if case.key in keys)
 
-    # The templates name these in capitals, as the modules do.
+    # Constants have names in capitals in the templates too.
     environment.globals.update(
         STATES=page_cases.ALL,
         OPEN=page_cases.OPEN,
@@ -173,14 +173,14 @@ def _environment(cases: Sequence[Case]) -> Environment:
 
 
 def _clean(value: Any) -> Any:
-    """Return a text without the characters that a page cannot hold; markup and other values stay as they are."""
+    """Return a text without the characters that a page cannot have; return markup and other values unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else page_cases.plain(value)
 
 
 def metrics_csv(night: Night) -> str:
     """Return the CSV of metrics: a row for each metric of each case, and one for a case without metrics.
 
-    Values are in the metric's unit, low and high (the ends of the overhead's interval) in the overhead's.
+    Values have the metric's unit; low and high (the ends of the overhead's interval) have the overhead's unit.
     """
     rows = []
     for case in night.cases:
@@ -189,7 +189,7 @@ def metrics_csv(night: Night) -> str:
         facts["state"] = page_cases.state(case).word
         rows += [] if case.rows else [{**facts, "reason": case.reason}]
         for row in case.rows:
-            # A row without a comparison has no rounds, and no unit of an overhead.
+            # A row without a comparison has no rounds and no unit of an overhead.
             stored = row.to_json()
             low, high = stored.get("accepted", (None, None))
             rows.append({**stored, **facts, "accepted_low": low, "accepted_high": high})
@@ -228,5 +228,5 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = page_cases.plain(value)
-    # A text that looks like a formula is quoted: a spreadsheet would compute it, or run the command in it.
+    # A text that looks like a formula is quoted, else a spreadsheet would compute it or run a command in it.
     return f"'{text}" if text.lstrip()[:1] in FORMULA or text[:1] in ("\t", "\r") else text

@@ -1,4 +1,4 @@
-"""The time in MPI of each rank (D12.5, figure 22) and function (CHPCE, tables 8 to 12), in first rounds."""
+"""Show the time in MPI of each rank (D12.5, figure 22) and function (CHPCE, tables 8 to 12) in first rounds."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import Row
 
-#: Lines of a rank: seconds in MPI and in all; and of a function: mean seconds and calls of a rank.
+#: Line of a rank: seconds in MPI, and seconds in total. Line of a function: mean seconds and calls of a rank.
 RANK = re.compile(r"^rank (\d+): ([\d.]+) s of ([\d.]+) s, ", re.MULTILINE)
 FUNCTION = re.compile(r"^function (\w+) ([\d.]+) s ([\d.]+)$", re.MULTILINE)
-#: First line of the report of a program; a run of several programs has several.
+#: First line of the report of a program; a run of several programs has several reports.
 BEGIN = re.compile(r"^(?=ranks \d+$)", re.MULTILINE)
 #: Most bytes of a file that is read, and most rows of a table.
 MOST_BYTES, MOST_ROWS = 4 << 20, 60
 #: Headings of the times of a side.
 RANK_COLUMNS, FUNCTION_COLUMNS = ("in MPI, s", "share, %"), ("time, s", "share, %", "calls")
-#: Seconds by which the clocks of a node and of this machine may differ.
+#: Accepted difference in seconds between the clocks of a node and of this machine.
 CLOCKS = 300.0
 
 #: Values of a side by the number of a rank, or the name of a function.
@@ -35,7 +35,7 @@ Times = Mapping[str, tuple[float, ...]]
 class MpiTimes:
     """The times in MPI of a side.
 
-    :ivar ranks: seconds in MPI, and their share in percent of all seconds.
+    :ivar ranks: seconds in MPI, and their share of all seconds in percent.
     :ivar functions: mean seconds of a rank, their share in percent, and mean number of calls.
     """
 
@@ -44,7 +44,7 @@ class MpiTimes:
 
 
 def read_mpi_times(text: str) -> MpiTimes:
-    """Return the times in a file, of the last program that left them.
+    """Return the times of the last program in a file.
 
     :raises ValueError: it has no times of ranks.
     """
@@ -61,9 +61,9 @@ def read_mpi_times(text: str) -> MpiTimes:
 
 
 def _read(cases: Sequence[Case], problems: list[str]) -> Iterator[tuple[str, dict[str, MpiTimes]]]:
-    """Yield the name of each case, those on most nodes first, with the times of each side.
+    """Yield the name of each case with the times of each side; cases on most nodes come first.
 
-    A bare case counts only where no container ran: the job of a container runs the bare program too.
+    A bare case counts only if no container ran, because the job of a container runs the bare program too.
 
     :param problems: gets a line for each file that cannot be shown.
     """
@@ -83,9 +83,9 @@ def _read(cases: Sequence[Case], problems: list[str]) -> Iterator[tuple[str, dic
 
 
 def _files(case: Case) -> Iterator[tuple[str, Path]]:
-    """Yield label and path of each side's file, of a case that failed in the directory that it ran in.
+    """Yield label and path of each side's file; for a failed case, from the stage directory of its job.
 
-    A later session writes into the same directory, and may lack this side: files of another time are left out.
+    A later session writes into the same directory and may not have this side. So files of another time are left out.
     """
     directory = case.output or case.stage
     if not directory or not case.when:
@@ -114,7 +114,7 @@ def tables(cases: Sequence[Case], most: int) -> tuple[list[Table], list[str]]:
 
 
 def _longest(title: str, noun: str, columns: Sequence[str], sides: Mapping[str, Times]) -> Table:
-    """Return a table of the ranks or functions with most seconds on any side, these first.
+    """Return a table of the ranks or functions with the most seconds on any side, the most first.
 
     :param noun: rank, or function.
     :param columns: headings of the values of each side.

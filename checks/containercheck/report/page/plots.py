@@ -1,7 +1,7 @@
 """Draw plots with matplotlib as images of the page: values over an axis or over nights, and overheads.
 
 Sides have the colors of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with any kind of color
-vision tell apart; each also has a marker and a line style of its own.
+vision can distinguish. Each side has another marker and line style too.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ LOOKS: tuple[tuple[str, str, Any], ...] = (
 )
 #: Color of limits and changes, and of lines that only help to read.
 BAD, EDGE = "#a23b00", "#7d868e"
-#: Markers of published values, a series each.
+#: Markers of published values, one for each series.
 PUBLISHED = "osD^vP*"
-#: Label in the legend for the ends of accepted ranges, which come last.
+#: Label in the legend for the ends of accepted ranges; it comes last.
 ACCEPTED = "accepted"
-#: Width of a plot in inches of 72 pixels; a phone shows it at three quarters of that.
+#: Width of a plot in inches of 72 pixels; a phone shows it at three quarters of this width.
 WIDTH = 7.5
-#: Most ticks of an axis, letters of all its names together, and letters of a label beside a row of intervals.
+#: Most ticks of an axis, most letters of all its names together, and most letters of the label of a row of intervals.
 MOST_TICKS, LETTERS, LONGEST = 12, 84, 34
 
 STYLE: Any = {
     "svg.fonttype": "none",
     # The same data give the same file.
     "svg.hashsalt": "page",
-    # A dollar sign is text, and does not begin a formula.
+    # A dollar sign is text and does not begin a formula.
     "text.parse_math": False,
     "font.size": 11,
     "axes.titlesize": 11,
@@ -67,8 +67,8 @@ class PlotValue:
 
     :ivar side: bare, a variant, or another label.
     :ivar at: number or name on the axis.
-    :ivar low, high: ends of its interval; None where there is none.
-    :ivar published: whether it is a published value, which is drawn hollow.
+    :ivar low, high: ends of its interval; None if there is none.
+    :ivar published: whether it is a published value; these have hollow marks.
     """
 
     side: str
@@ -81,10 +81,10 @@ class PlotValue:
 
 @dataclass(frozen=True)
 class Panel:
-    """A part of a plot, with an axis of values of its own.
+    """A part of a plot with its own axis of values.
 
     :ivar levels: horizontal lines from one place to another.
-    :ivar height: least height of its axis, so that noise does not look like a change; 0 for an axis from zero on.
+    :ivar height: least height of its axis, so that noise does not look like a change; 0 for an axis that begins at 0.
     """
 
     unit: str
@@ -97,7 +97,7 @@ class Panel:
 class Chart:
     """A plot of the page with a description in words, and its data as a table.
 
-    :ivar image: the SVG as a data URL, in which no identifier meets one of another plot.
+    :ivar image: the SVG as a data URL; so identifiers of two plots do not collide.
     """
 
     title: str
@@ -115,10 +115,10 @@ class Chart:
         headings: Sequence[str] = (),
         rows: Iterable[tuple[str, ...]] = (),
     ) -> Chart:
-        """Make a plot of a figure that a function of this module returned.
+        """Make a plot from a figure of another function of this module.
 
-        :param title: no two plots of a page have the same one.
-        :param headings, rows: of the table of its data, where no other table has them.
+        :param title: title, unique on the page.
+        :param headings, rows: table of its data; empty if another table has them.
         """
         file = io.BytesIO()
         with warnings.catch_warnings():
@@ -130,14 +130,14 @@ class Chart:
 
 
 def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return color, marker and line style of each side: a variant has the same ones in all plots."""
+    """Return color, marker and line style of each side; for a variant, they are the same in all plots."""
     order = dict.fromkeys([*VARIANTS, *sides])
     chosen = {side: LOOKS[place % len(LOOKS)] for place, side in enumerate(order)}
     return {side: {"color": look[0], "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
 
 
 def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, Any]]:
-    """Return the look of each side; a published one has the color of its variant, and hollow marks."""
+    """Return the look of each side; a published side has the color of its variant and hollow marks."""
     published = [side for side, values in sides.items() if values[0].published]
     chosen = looks(side for side in sides if side not in published)
     for place, side in enumerate(published):
@@ -148,7 +148,7 @@ def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, A
 
 
 def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
-    """Return the values of each side: variants first, in their order, and published ones last."""
+    """Return the values of each side: variants first, in their order; published values last."""
     order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
     sides: dict[str, list[PlotValue]] = {}
     for value in order:
@@ -160,7 +160,7 @@ def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
 def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], breaks: Iterable[str] = ()) -> Figure:
     """Draw the values of each side over an axis, with their intervals.
 
-    Over numbers, the axis is binary logarithmic, and lines connect the values of a side.
+    For numbers, the axis is binary logarithmic, and lines connect the values of a side.
 
     :param order: the places on the axis, all numbers or all names.
     :param breaks: names before which a vertical line is drawn.
@@ -187,7 +187,7 @@ def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], break
     if numeric:
         plots[-1].set_xscale("log", base=2)
         plots[-1].minorticks_off()
-    # The last place is always named.
+    # The last place always has a label.
     shown = list(reversed(order[:: -math.ceil(len(order) / MOST_TICKS)]))
     letters = max(5, LETTERS // len(shown) - 1)
     labels = [textwrap.fill(plain(short(place)), letters, max_lines=4, placeholder="…") for place in shown]
@@ -198,7 +198,7 @@ def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], break
 
 
 def _errors(values: Sequence[PlotValue]) -> list[list[float]]:
-    """Return the lengths of the intervals below and above values; not a number where there is none."""
+    """Return the lengths of the intervals below and above values; NaN for no interval."""
     low = [math.nan if value.low is None else max(0.0, value.value - value.low) for value in values]
     high = [math.nan if value.high is None else max(0.0, value.high - value.value) for value in values]
     return [low, high]
@@ -215,7 +215,7 @@ def _scale(plot: Any, panel: Panel) -> None:
 
 
 def short(value: float | str) -> str:
-    """Return a number for a tick: powers of 1024 as letters; a name stays as it is.
+    """Return the text of a tick: a number with letters for powers of 1024, or a name unchanged.
 
     >>> [short(value) for value in (8, 65536, 1 << 22, 96000, 1.5, "SSE2")]
     ['8', '64Ki', '4Mi', '96000', '1.5', 'SSE2']
@@ -232,10 +232,10 @@ def short(value: float | str) -> str:
 def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
     """Draw the overheads of rows as intervals, the first one on top, with lines at the ends of the accepted range.
 
-    The axis has all estimates and accepted ranges; an interval that is longer, or has no end, is cut at its edge. Of a
-    row without an interval only the point is drawn.
+    The axis contains all estimates and accepted ranges. An interval that is longer, or has no end, is cut at the edge.
+    A row without an interval is drawn as a point.
 
-    :param rows: label of its line, label of the side, and row.
+    :param rows: for each row, label of its line, label of the side, and the row.
     """
     lines = list(dict.fromkeys(line for line, _, _ in rows))
     most = max(sum(other == line for other, _, _ in rows) for line in lines)
@@ -272,7 +272,7 @@ def limits(row: Row) -> list[float]:
 
 
 def _add_legend(figure: Figure) -> None:
-    """Give the plots of a figure one legend for all, above them."""
+    """Add one legend for all plots of a figure above them."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels()):

@@ -1,8 +1,8 @@
-"""The documents' figures in their order, each with our results: whether they agree, or why there are none.
+"""Compare the figures of the documents with the results of a night: agreement, or the reason of a missing result.
 
-A statement compares a container with bare. It holds where every overhead agrees with it, and does not where one says
-the opposite. *As fast* is an overhead within its tolerance that is not accepted only because a reference expects it;
-*slower* and *faster* are intervals on that side of zero. The cases of a check that compares nothing have to pass.
+A statement compares a container with bare. Results agree if every overhead agrees with it, and differ if one overhead
+contradicts it. *As fast* is an overhead within its tolerance; an overhead that only a reference expects is not meant.
+*Slower* and *faster* are intervals on that side of zero. The cases of a check that compares nothing have to pass.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row
 
-#: The documents' figures; its comments explain the fields of :class:`Statement`.
+#: The figures of the documents. The comments in the file explain the fields of :class:`Statement`.
 DATA = Path(__file__).with_suffix(".yaml")
-#: Words of a document on a container, or another side, against its baseline; and where it compares nothing.
+#: Statements of a document on a container, or another side, against its baseline; the last one for no comparison.
 AS_FAST, SLOWER, FASTER, WORKS, NOTHING = "as fast", "slower", "faster", "works", "nothing"
-#: Largest overhead in percent that a reference may expect of a container that is as fast: a check's default tolerance.
+#: Largest expected overhead in percent of a container that is as fast: the default tolerance of a check.
 MOST = 5.0
 #: Outcomes.
 AGREES, DIFFERS, OPEN = "agrees", "differs", "not certain"
@@ -34,9 +34,9 @@ NOT_RUN, NOT_REPEATED, PLOTTED = "not run", "not repeated", "see its plots"
 HEADINGS = ("figure", "shows", "check", "theirs", "ours", "outcome", "reason")
 #: Most characters of the reason of a skip.
 MOST_REASON = 120
-#: Key of the axes in a file of references, and end of the name of an expected overhead.
+#: Key of the axes in a file of references, and ending of the name of an expected overhead.
 INDEX, OVERHEAD = "$index", "_overhead"
-#: Beginnings of systems whose references are measurements of this project.
+#: Beginnings of the systems with references that this project measured.
 MEASURED_HERE = ("generic:", "virtual-cluster:")
 
 
@@ -60,8 +60,8 @@ class Statement:
     not_repeated: str = ""
 
     def counts(self, case: Case) -> bool:
-        """Return whether a case of its check is one that it is about."""
-        # "Works" is about a container, unless the check is about something else.
+        """Return whether the statement applies to a case of its check."""
+        # "Works" applies to containers, unless the statement names a variant.
         is_any = self.says != WORKS or case.variant != "bare"
         is_variant = self.variant == case.variant if self.variant else is_any
         is_there = all(case.axes.get(axis, "").startswith(beginning) for axis, beginning in self.where.items())
@@ -72,9 +72,9 @@ class Statement:
 class StatementOutcome:
     """The results of a night on a statement.
 
-    :ivar word: whether they agree, one of the outcomes above.
-    :ivar ours: our overheads, in short.
-    :ivar reason: why they do not agree, or are missing.
+    :ivar word: one of the outcomes above.
+    :ivar ours: summary of the overheads of the night.
+    :ivar reason: reason of a difference or of missing results.
     """
 
     word: str
@@ -107,7 +107,7 @@ def table(cases: Sequence[Case]) -> Table:
 
 
 def outcome(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
-    """Return whether the results of cases agree with a statement, our overheads, and why they do not."""
+    """Return the outcome of a statement, with the overheads of the cases and the reason of a difference."""
     if statement.not_repeated:
         return StatementOutcome(NOT_REPEATED, reason=statement.not_repeated)
     of_check = [case for case in cases if case.application == statement.check]
@@ -131,7 +131,7 @@ def _is_meant(statement: Statement, row: Row) -> bool:
 
 
 def _works(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
-    """Return whether cases passed that compare nothing."""
+    """Return the outcome for cases that compare nothing."""
     states = [page_cases.state(case) for case in cases]
     failed, unmeasured = states.count(page_cases.FAIL), states.count(page_cases.UNMEASURED)
     of_all = f"of {count(len(states), 'case')}"
@@ -146,7 +146,7 @@ def _works(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
 
 
 def _compared(statement: Statement, rows: Sequence[Row]) -> StatementOutcome:
-    """Return whether the overheads of rows agree."""
+    """Return the outcome for the overheads of rows."""
     agree = [_agrees(statement.says, row) for row in rows]
     word = DIFFERS if False in agree else OPEN if None in agree else AGREES
     reason = f"{agree.count(True)} of {count(len(agree), 'overhead')} certain to be {statement.says}"
@@ -165,7 +165,7 @@ def _range(overheads: Sequence[float], unit: str) -> str:
 
 
 def _agrees(says: str, row: Row) -> bool | None:
-    """Return whether a row agrees with a word of a document; None where it may."""
+    """Return whether a row agrees with a statement; None if that is not certain."""
     low, high = finite(row.low), finite(row.high)
     if says == AS_FAST:
         return _is_as_fast(row, low, high)
@@ -177,10 +177,10 @@ def _agrees(says: str, row: Row) -> bool | None:
 
 
 def _is_as_fast(row: Row, low: float | None, high: float | None) -> bool | None:
-    """Return whether the container is as fast; None where it may be."""
+    """Return whether the container is as fast; None if that is not certain."""
     most, accepted = row.accepted[1] or 0.0, row.verdict == PASS
     if row.expected and (row.overhead_unit != "%" or most > MOST):
-        # An overhead that a reference expects is accepted, and is not a tolerance.
+        # An overhead that a reference expects is accepted, but does not show that the container is as fast.
         most = MOST if row.overhead_unit == "%" else 0.0
         accepted = accepted and high is not None and high <= most
     return True if accepted else False if low is not None and low > most else None
@@ -190,7 +190,7 @@ def _is_as_fast(row: Row, low: float | None, high: float | None) -> bool | None:
 class Published:
     """A published value of a metric.
 
-    :ivar partition: machine, a partition of ``config/``.
+    :ivar partition: machine of the measurement, a partition of ``config/``.
     :ivar axes: values of its axes, as texts, by name.
     """
 
@@ -202,13 +202,13 @@ class Published:
     value: float
 
     def is_of(self, axes: Mapping[str, str]) -> bool:
-        """Return whether it belongs to a case with these axes, as far as the references tell cases apart."""
+        """Return whether it belongs to a case with these axes; only axes of the references count."""
         return all(axes.get(name) == value for name, value in self.axes.items())
 
 
 @functools.cache
 def values(application: str) -> tuple[Published, ...]:
-    """Return the published values of an application's metrics: the absolute values of its references of documents."""
+    """Return the published values of an application's metrics: absolute values in its references from documents."""
     path = CHECKS / "references" / f"{application}.yaml"
     tree = yaml.safe_load(path.read_text())[application] if path.is_file() else {INDEX: []}
     index = [name.lstrip("$") for name in tree.pop(INDEX)]
@@ -218,7 +218,7 @@ def values(application: str) -> tuple[Published, ...]:
 def _values(tree: Mapping[Any, Any], index: Sequence[str], where: Mapping[str, Any]) -> Iterator[Published]:
     """Yield the values below a branch of a file.
 
-    :param index: names of the keys of the levels below.
+    :param index: names of the keys in the levels below.
     :param where: keys of the levels above, by name.
     """
     if index:

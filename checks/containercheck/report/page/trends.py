@@ -1,6 +1,6 @@
-"""What changed over the nights: the changes by cause, and the trends of metrics with a plot of those that changed.
+"""Show the changes over the nights by cause, and plots of the metrics that changed.
 
-A trend is the overhead of each variant above the bare value; both together show the cause of a change.
+A trend is the overhead of each variant above the bare value. Both together show the cause of a change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Trend:
     :ivar anchor: identifies it on the page.
     :ivar title: application, with its axes, nodes, metric and partition.
     :ivar changes: changes that stand.
-    :ivar chart: None where it is not drawn.
+    :ivar chart: None if it is not drawn.
     """
 
     anchor: str
@@ -42,13 +42,13 @@ class Trend:
 
 
 def group(series: Series) -> Hashable:
-    """Return the properties that the series of one trend share."""
+    """Return the common properties of the series of one trend."""
     place = (series.system, series.partition, series.environ)
     return (*place, series.application, tuple(series.axes.items()), series.nodes, series.metric)
 
 
 def alarms_first(causes: Iterable[ChangeCause]) -> list[ChangeCause]:
-    """Return the causes of changes: confirmed regressions first, then proposed ones, then improvements."""
+    """Return the causes of changes: confirmed regressions, then proposed ones, then improvements."""
     return sorted(causes, key=lambda cause: (not is_alarm(cause), not any(change.worse for change in cause.changes)))
 
 
@@ -109,9 +109,9 @@ def trends(changes: Sequence[Change], all_series: Iterable[Series], nights: Sequ
 
 
 def _trend(anchor: str, members: Sequence[Series], changes: Sequence[Change], nights: Sequence[Night]) -> Trend:
-    """Return the trend of series, which is drawn over the nights where there are any."""
+    """Return the trend of series, with a plot over the nights if there are any."""
     first = members[0]
-    # All axes are named: a check may have got another one in one of the nights.
+    # All axes are named, because the check may have another axis since one of the nights.
     label = f"{first.application} {page_cases.axes(first.axes)}".strip()
     title = f"{label}, {_where(first)}: {first.metric}"
     trend = Trend(anchor, title, tuple(members), tuple(changes))
@@ -134,7 +134,7 @@ def _cell(point: Point | None, series: Series) -> str:
 def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     """Return the plot of a trend: the overheads of each unit, and the bare value below them."""
     names = [night.name for night in nights]
-    # Overheads of several units have a panel each.
+    # Each unit of overheads has a panel.
     members: dict[tuple[str, str], list[Series]] = {}
     for series in sorted(trend.series, key=lambda series: series.kind == BARE):
         members.setdefault((series.kind, series.unit), []).append(series)
@@ -177,7 +177,7 @@ def _span(series: Series) -> float:
 
 
 def _breaks(members: Iterable[Series]) -> dict[str, str]:
-    """Return the reasons for which series begin anew, by the names of the nights."""
+    """Return the reasons of the breaks of series, by the names of the nights."""
     breaks = {}
     for series in members:
         for point in (*series.earlier, *series.points):
@@ -189,7 +189,7 @@ def _breaks(members: Iterable[Series]) -> dict[str, str]:
 
 
 def _rows(trend: Trend, names: Sequence[str], breaks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the table of a trend: the values of each night that has one."""
+    """Yield the rows of a trend's table: the values of each night with a value."""
     columns = [_by_night(series) for series in trend.series]
     for name in names:
         points = [column.get(name) for column in columns]
