@@ -418,7 +418,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         return True
 
     def _doubts_about_work(self, record: Record) -> list[str]:
-        """Return a line if undisturbed runs of the baseline took several times what the work states."""
+        """Return a line if undisturbed runs of the baseline took several times as long as the work states."""
         runs = [run for run in record.runs if run["side"] == contract.BASELINE and run["status"] == 0]
         seconds = [run["seconds"] for run in runs if not run.get("disturbed_by")]
         if not seconds or not self.known_work or self.site.emulated:

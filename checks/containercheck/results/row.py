@@ -83,7 +83,7 @@ class Row:
     :ivar baseline_label: name of the baseline.
     :ivar baseline_error: mean error of its values; None after a single run.
     :ivar baseline_spread: standard deviation of its values, in ``unit``; None after a single run, and in old rows.
-    :ivar subject: the baseline changed by the overhead. Without a comparison, it and the next fields have their defaults.
+    :ivar subject: the baseline changed by the overhead. Without a comparison, it and the next ones have their defaults.
     :ivar subject_label: name of the subject; empty for the case's variant.
     :ivar subject_error, subject_spread: mean error and standard deviation of its values.
     :ivar overhead: overhead of the subject, in ``overhead_unit``; positive is worse.

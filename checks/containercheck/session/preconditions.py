@@ -101,7 +101,7 @@ class Taken(Exception):
 
 
 def runs_in(directory: Path) -> str:
-    """Return the process whose session runs in a directory; empty for none."""
+    """Return the process of the session that runs in a directory; empty for none."""
     if (directory / LOCK).exists():
         try:
             with locks.flocked(directory / LOCK, shared=True, waiting="", patience=0):

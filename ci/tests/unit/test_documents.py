@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import runpy
 import subprocess
 import sys
+import tokenize
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -65,7 +68,29 @@ def test_sentences_are_short_and_plain(path):
     assert not complaints, "\n".join(complaints)
 
 
+def texts_of(source: str) -> Iterator[str]:
+    """Yield the docstrings and comments of a module; of a parameter's description, without its name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield re.sub(r":(param|ivar) [\w, ]+:", ";", ast.get_docstring(node) or "")
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+@pytest.mark.parametrize("package", sorted({path.parent for path in (REPOSITORY / "checks").rglob("*.py")}), ids=str)
+def test_docstrings_and_comments_are_plain(package):
+    complaints = [
+        f"{path.name}: {pattern}: {text}"
+        for path in package.glob("*.py")
+        for text in texts_of(path.read_text())
+        for pattern in RIDDLES
+        if re.search(pattern, " ".join(text.split()), re.IGNORECASE)
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
 def test_a_riddle_and_a_long_sentence_are_found():
+    assert [*texts_of('"""Do.\n\n:param what: told."""\n# why')] == ["Do.\n\n; told.", "# why"]
     text = "What it does is told. All is *well*, and `what` is code.\n\n    what\n\n" + "Word " * 21
     assert [len(riddles(sentence)) for sentence in prose(text)] == [2, 0, 1]
 

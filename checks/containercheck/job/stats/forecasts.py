@@ -112,7 +112,7 @@ def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Opti
 
 
 def is_believable(rounds: int, source: str) -> bool:
-    """Tell whether a forecast can be printed: after few rounds without a measured spread it may be wrong tenfold.
+    """Return whether a forecast can be printed: after few rounds without a measured spread it may be wrong tenfold.
 
     :param source: source of the known spread.
     """
