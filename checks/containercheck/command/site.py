@@ -96,7 +96,7 @@ class Scheduler:
     :ivar tables: commands that print the tables.
     :ivar read: function that returns the kinds of nodes from these tables; none from any other text.
     :ivar access: option of a job that chooses the partition.
-    :ivar gpu_option: option of a job that asks for GPUs, with ReFrame's placeholder; empty where centres differ.
+    :ivar gpu_option: option of a job that asks for GPUs, with ReFrame's placeholder; empty if centres differ.
     """
 
     backend: str
