@@ -78,10 +78,10 @@ class Reference:
     def of(cls, nights: Sequence[float], better: str | None = None, least: int = NIGHTS) -> Reference:
         """Return the range that another night of the same machine leaves on the worse side in one of 1000 cases.
 
-        Its middle is the median. The standard deviation is 1.4826 times the median of the absolute deviations from it,
-        for normal values, so that a night with a bad node does not widen the range. For few values, it has the
-        correction n / (n - 0.8). (P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation",
-        JASA 88 (1993).) Both are uncertain, so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
+        Its middle is the median. The standard deviation is 1.4826 times the median absolute deviation (for normal
+        values), so that a night with a bad node does not widen the range. It has the correction n / (n - 0.8) for few
+        values. Source: P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation", JASA 88 (1993).
+        Both are uncertain, so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
         "Statistical Intervals", 1991): 3.09 standard deviations, times 1 + 7.4 / (n - 3.8). The factor was fitted to
         400000 simulated sets of 10 to 60 nights; test_proposals.py repeats the fit. Nights with heavy tails (Student's
         t with three degrees of freedom) leave the range in 6 to 16 of 1000 cases.

@@ -143,7 +143,7 @@ def sif(tmp_path):
         (["sh", "sh", "--minutes=x"], "error: argument --minutes: 'x' is not a number above 0"),
         # Images are compared with images of one application.
         (["apptainer", "SIF"], "a runtime and an image cannot be compared"),
-        (["SIF", "docker://x@sha256:0"], "say which check (-n)"),
+        (["SIF", "docker://x@sha256:0"], "name the check (-n)"),
         (["SIF", "SIF", "-n", "HPCC", "--built-by-each"], "name the check (-n), and leave out --built-by-each"),
     ],
 )
