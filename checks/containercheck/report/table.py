@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, PASS, Row, is
 LOPSIDED = 0.3
 #: Placeholders for the application, and for system and partition, in a reason of several cases.
 NAME, PARTITION = "NAME", "PARTITION"
+#: Numbers and names of processes in a note on disturbed rounds.
+DISTURBERS = re.compile(r"(the machine is busy): .*?(?=\. )|\d+ of \d+ (rounds disturbed) by .*(?= and replaced)")
 #: Most cases with one line each for the same note, and number of named cases if more cases share a line.
 FEW, NAMED = 3, 2
 
@@ -235,16 +238,17 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
 
 
 def notes(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each note and case; if many cases have the same note, one line for all."""
-    by_note: dict[str, dict[str, None]] = {}
+    """Return a line for each note and case; if many cases have notes that differ in names only, one line for all."""
+    by_kind: dict[str, dict[tuple[str, str], None]] = {}
     for case in cases:
         # The rounds of earlier runs count in the final result, so their notes are shown too.
         for note in (note for run in (*case.earlier, case) for note in run.notes):
-            by_note.setdefault(note, {})[short_name(case)] = None
+            by_kind.setdefault(DISTURBERS.sub(r"\1\2", note), {})[short_name(case), note] = None
     lines = []
-    for note, noted in by_note.items():
-        title = f"{len(noted)} cases ({first(list(noted), NAMED)})"
-        lines += [f"{name}: {note}" for name in ([title] if len(noted) > FEW else noted)]
+    for kind, noted in by_kind.items():
+        names = list(dict.fromkeys(name for name, _ in noted))
+        together = [(f"{len(names)} cases ({first(names, NAMED)})", kind)]
+        lines += [f"{name}: {note}" for name, note in (together if len(names) > FEW else noted)]
     return lines
 
 

@@ -191,7 +191,7 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
         # The default spread alone makes that forecast.
         (
             [case("A", row(needed=19, rounds=2, spread_source="default"))],
-            "the only verdict is open after too few rounds to tell what it takes: containercheck run --resume",
+            "the only verdict is open after too few rounds for a forecast: containercheck run --resume",
         ),
         (
             [case("A", row("fail"), row(needed=20), result="fail")],
@@ -219,7 +219,13 @@ def test_a_note_is_a_line_for_each_case_and_many_cases_share_it():
         "A generic: busy",
     ]
     cases = [case(name, notes=(note,)) for name in "ABCD"]
-    assert table.notes(cases) == [f"4 cases (A generic, B generic and 2 more): {note}"]
+    assert table.notes(cases) == ["4 cases (A generic, B generic and 2 more): rounds disturbed and replaced"]
+    busy = "the machine is busy: another {} (pid 7) of your user. Rounds were counted all the same"
+    cases = [case(name, notes=(busy.format(f"code.{name}"),)) for name in "ABCD"]
+    assert table.notes(cases) == [
+        "4 cases (A generic, B generic and 2 more): the machine is busy. Rounds were counted all the same"
+    ]
+    assert len(table.notes(cases[:3])) == 3
 
 
 def raw(result, name="Code", **facts):
