@@ -13,7 +13,7 @@ from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
 from containercheck.results.formatting import speak_as, typed
-from containercheck.session import preconditions, reframe_process
+from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
 
@@ -44,6 +44,9 @@ def last_report(place: Workplace) -> Path:
     except (ReframeFailed, UsageError) as error:
         sys.exit(failed(str(error)))
     if not path.exists():
+        # Not above: it needs ReFrame, and a Python without it must name what it lacks.
+        from containercheck.session import preconditions
+
         running = preconditions.runs_in(path.parent)
         none = f"a session is running here ({running}): its report is written at its end"
         sys.exit(failed(none if running else f"no session was run here yet: there is no {path}"))

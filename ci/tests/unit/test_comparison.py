@@ -219,8 +219,8 @@ def test_rounds_that_contradict_what_is_known_of_them_are_told(source, usual):
     ("rounds", "source", "remedy"),
     [
         (2, "default", "too few rounds to tell how many more it takes: 2"),
-        (2, "12 nights", "about 17 more rounds would tell"),
-        (6, "default", "about 13 more rounds would tell"),
+        (2, "12 nights", "about 17 more rounds would decide"),
+        (6, "default", "about 13 more rounds would decide"),
     ],
 )
 def test_no_number_of_rounds_is_forecast_from_few_with_an_unknown_spread(rounds, source, remedy):

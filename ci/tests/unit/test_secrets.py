@@ -82,7 +82,7 @@ def test_the_end_of_a_message_hides_addresses_in_what_programs_say():
 def test_an_address_with_a_secret_is_refused_on_the_command_line(asked, word, capsys):
     with pytest.raises(SystemExit) as caught:
         asked(["-S", word])
-    assert caught.value.code == 64 and "put it into the site's file" in capsys.readouterr().err
+    assert caught.value.code == 64 and "put it into the site file" in capsys.readouterr().err
     words = ["-S", "a=https://host/a?download=1#sha256=0", "-S", "b=docker://alpine@sha256:0", "-n", "HPCC@here"]
     parsers.refuse_secrets(argparse.ArgumentParser(), words)
 
