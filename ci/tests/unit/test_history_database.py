@@ -106,7 +106,7 @@ def test_another_schema_is_told(path, store):
 
 
 def test_what_is_no_database_of_reframe_is_told_and_stays_as_it_is(path):
-    with pytest.raises(DatabaseError, match=rf"there is no results database {path}: containercheck run or containercheck nightly"):
+    with pytest.raises(DatabaseError, match=rf"there is no results database {path}: containercheck run or"):
         read(path)
     assert not path.exists()
     for content, why in (
