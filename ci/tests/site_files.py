@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 
 import pytest
@@ -43,3 +44,18 @@ def anywhere(tmp_path):
         (programs / name).write_text("#!/bin/sh\nexit 1\n")
         (programs / name).chmod(0o755)
     return {"PATH": f"{programs}:{os.environ['PATH']}", "RFM_RESOLVE_MODULE_CONFLICTS": "no"}
+
+
+def with_paths(path, directory):
+    """Return a copy of a site file in which a file or directory is at each path that a person replaces."""
+    text = path.read_text()
+    for name in set(re.findall(r'"(/path/to/[^"]*|/shared/[^"]*[.]sif)"', text)):
+        place = directory / name.lstrip("/")
+        if "." in place.name:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch(mode=0o755)
+        else:
+            place.mkdir(parents=True, exist_ok=True)
+        text = text.replace(f'"{name}"', f'"{place}"')
+    (directory / path.name).write_text(text)
+    return str(directory / path.name)

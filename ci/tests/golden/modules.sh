@@ -11,12 +11,13 @@
 #SBATCH --no-requeue
 module load intelmpi/2018
 module load singularity/3.0.2
+module load qe/6.3
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 [ "${SLURM_RESTART_COUNT:-0}" = 0 ] || { echo "error: Slurm started this job a second time" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
-command -v pw.x >/dev/null || { printf 'no software: pw.x is not on the PATH of %s: install quantum-espresso quantum-espresso-data (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: QuantumEspresso' "$(uname -n)" >unsupported.txt; exit 1; }
+command -v pw.x >/dev/null || { printf 'error: no software: pw.x is not on the PATH of %s; the site'"'"'s extras, software: QuantumEspresso, names it' "$(uname -n)" >&2; exit 1; }
 # The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
 # bare runs: srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
 # integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pw.x -in SiH4.in

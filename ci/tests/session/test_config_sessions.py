@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from application_files import checks_of_plain_runs
 from conftest import REPOSITORY
-from site_files import FILES, anywhere, sites_of, system_of  # noqa: F401
+from site_files import FILES, anywhere, sites_of, system_of, with_paths  # noqa: F401
 
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
@@ -52,21 +52,6 @@ def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
     assert '"family": "mpich"' in build
     assert "hostmpi plan" in prepare and "--libmpi=/opt/cray/mpt/" in prepare
     assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
-
-
-def with_paths(path, directory):
-    """Return a copy of a site file in which a file or directory is at each path that a person replaces."""
-    text = path.read_text()
-    for name in set(re.findall(r'"(/path/to/[^"]*|/shared/[^"]*[.]sif)"', text)):
-        place = directory / name.lstrip("/")
-        if "." in place.name:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.touch(mode=0o755)
-        else:
-            place.mkdir(parents=True, exist_ok=True)
-        text = text.replace(f'"{name}"', f'"{place}"')
-    (directory / path.name).write_text(text)
-    return str(directory / path.name)
 
 
 TOO_MANY_CORES = "its input has work for 384 cores"

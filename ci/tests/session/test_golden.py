@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, file_of
-from site_files import anywhere, system_of  # noqa: F401
+from site_files import anywhere, system_of, with_paths  # noqa: F401
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Site file, partition, and case.
@@ -34,23 +34,23 @@ BUILT = "power"
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
-    compare(name, job_of(dry_run(name, anywhere, session, "rfm_job.sh")), tmp_path)
+    compare(name, job_of(dry_run(name, anywhere, session, tmp_path, "rfm_job.sh")), tmp_path)
 
 
 @pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
 def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, "rfm_build.sh").read_text(), tmp_path)
+    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, tmp_path, "rfm_build.sh").read_text(), tmp_path)
 
 
-def dry_run(name, anywhere, session, script, *options):
+def dry_run(name, anywhere, session, tmp_path, script, *options):
     """Return the path of a case's script.
 
     :param options: further ones of the session.
     """
     site, partition, case = CASES[name]
     path = REPOSITORY / "config" / f"{site}.py"
-    arguments = ("-C", str(path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
+    arguments = ("-C", with_paths(path, tmp_path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
     result = session("--dry-run", "-S", "full=yes", *options, *arguments, checks=file_of(case), **anywhere)
     scripts = list(result.stage.rglob(script))
     assert len(scripts) == 1, result.output
