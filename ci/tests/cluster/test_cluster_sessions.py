@@ -84,7 +84,6 @@ def test_the_fabric_is_lost_in_the_generic_container_only(on_cluster):
     assert result.case("generic")["provenance"]["started"] == {"subject": "by the job's launcher"}
     integrated, generic = (bandwidth(result.case(variant)) for variant in ("integrated", "generic"))
     # SANDIA VI.B and D12.6 6.9.1: a factor of ten or none; what a loaded machine adds to it is not for a test to say.
-    assert integrated["expected"], result.output
     assert integrated["subject"] > 0.5 * integrated["baseline"]
     assert generic["expected"], result.output
     assert generic["subject"] < 0.2 * generic["baseline"]
