@@ -44,7 +44,7 @@ def last_report(place: Workplace) -> Path:
     except (ReframeFailed, UsageError) as error:
         sys.exit(failed(str(error)))
     if not path.exists():
-        # Not above: it needs ReFrame, and a Python without it must name what it lacks.
+        # Not above: it needs ReFrame, and a Python without ReFrame must name its missing packages.
         from containercheck.session import preconditions
 
         running = preconditions.runs_in(path.parent)
