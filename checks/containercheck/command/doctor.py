@@ -22,7 +22,7 @@ from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
 from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
-from containercheck.results.formatting import columns, count, say, speak_as, typed
+from containercheck.results.formatting import columns, count, first_line, say, speak_as, typed
 from containercheck.session import preconditions, reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
 from containercheck.session.session import ASKING, Session, Settings
@@ -207,7 +207,7 @@ def of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
         printed += ["will not run, with the reason:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
     if outlook.failing:
         printed.append("will fail as they are:")
-        printed += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in outlook.failing]
+        printed += [f"{_INDENT}{case.label} {case.variant}: {first_line(case.reason)}" for case in outlook.failing]
     if not outlook.compares:
         subject = "not known whether a container" if unknown else "no container"
         return [*printed, f"{subject} can be compared with bare metal here"]

@@ -17,7 +17,7 @@ from containercheck.report.view import CaseView, columns_of, line_of
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
 from containercheck.results.database import DatabaseError, Stored, read
-from containercheck.results.formatting import names, say, speak_as, typed
+from containercheck.results.formatting import first_line, names, say, speak_as, typed
 from containercheck.session import preconditions, progress, reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace, configuration
 from containercheck.session.session import Session, Settings
@@ -102,7 +102,7 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
         if run is None:
             lines.append(f"{_INDENT}nothing failed, and so no cause was looked for")
             continue
-        lines.append(_INDENT + run.fail_reason.splitlines()[0])
+        lines.append(_INDENT + first_line(run.fail_reason))
         lines += [_INDENT + run.where_time_went] if run.where_time_went else []
         causes = [text for cause in run.causes for text in _cause(cause)]
         lines += [_INDENT + text for text in causes] or [f"{_INDENT}nothing that is known to cost time differs"]

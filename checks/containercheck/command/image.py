@@ -22,7 +22,7 @@ from containercheck.job import inventory, mpi
 from containercheck.job.explain import explanation
 from containercheck.report import view
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, number, say, short_name, speak_as, typed
+from containercheck.results.formatting import columns, first_line, number, say, short_name, speak_as, typed
 from containercheck.session import image_facts
 from containercheck.session.image_facts import ImageFacts
 from containercheck.session.reframe_process import Workplace
@@ -207,20 +207,16 @@ def _of_case(case: Case) -> Finding | None:
     """Return the finding of a container's case, or of a bare case that does not run; None for any other case."""
     if case.variant == "bare":
         failed = case.result not in ("pass", "skip")
-        return Finding(REMARK, case.application, f"bare does not run: {_first(case.reason)}") if failed else None
+        return Finding(REMARK, case.application, f"bare does not run: {first_line(case.reason)}") if failed else None
     if case.result == "skip":
-        return Finding(REMARK, short_name(case), f"not run: {_first(case.skip_reason)}")
+        return Finding(REMARK, short_name(case), f"not run: {first_line(case.skip_reason)}")
     line = view.line_of(case)
     measured = ", ".join(filter(None, [f"{line.metric} {line.value}".strip(), line.rest]))
     if line.state == view.FAILED:
-        why = explanation.summary(case.causes) or _first(case.reason)
+        why = explanation.summary(case.causes) or first_line(case.reason)
         return Finding(PROBLEM, short_name(case), measured or "it failed", why)
     state = OK if line.state in (view.PASSED, view.RAN) else REMARK
     return Finding(state, short_name(case), f"{line.state}: {measured}")
-
-
-def _first(text: str) -> str:
-    return text.partition("\n")[0]
 
 
 def _lines(found: Sequence[Finding]) -> list[str]:

@@ -12,7 +12,7 @@ from containercheck.history import peers
 from containercheck.history.peers import Outlier, Reading
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, say, speak_as
+from containercheck.results.formatting import count, first_line, say, speak_as
 from containercheck.results.row import is_finite
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
@@ -57,7 +57,7 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     ran = selections.ran(cases)
     # Verdicts on containers and an ended session are not defects of nodes.
     broken = [case for case in ran if case.result == "fail" and not case.rows]
-    lines = [f"{_node(case)}: {case.application} failed: {case.fail_reason.splitlines()[0]}" for case in broken]
+    lines = [f"{_node(case)}: {case.application} failed: {first_line(case.fail_reason)}" for case in broken]
     lines += described(peers.outliers(readings(ran)))
     for line in [*lines, *problems]:
         say(line)

@@ -244,9 +244,7 @@ class Confirmation:
         self._fresh = Evaluation(self._facts.of_sides(sides), Path(), remedies, failed)
         print("confirming: {}".format(", ".join(f"{metric} of {name}" for name, metric in failed)), flush=True)
         self._why = "the time was used up"
-        while self._goes_on(self._fresh):
-            self._number += 1
-            self._round(self._fresh, sides)
+        self._run_rounds(self._fresh, sides)
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
 
     def _time_beginning(self) -> None:
@@ -280,9 +278,7 @@ class Confirmation:
         if remedy:
             places = [Place(name, metric) for metric in metrics]
             self._proving, why = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places), self._why
-            while self._goes_on(self._proving):
-                self._number += 1
-                self._round(self._proving, sides)
+            self._run_rounds(self._proving, sides)
             # The reason of the confirming rounds stands.
             self._why = why
 
@@ -405,6 +401,12 @@ class Confirmation:
             self._number += 1
             helped.append(not any(helped) and ends_well(self._group(name, group)))
         return helped
+
+    def _run_rounds(self, fresh: Evaluation, sides: Sequence[str]) -> None:
+        """Run rounds of the sides and of the remedies, while they may help to decide."""
+        while self._goes_on(fresh):
+            self._number += 1
+            self._round(fresh, sides)
 
     def _goes_on(self, fresh: Evaluation) -> bool:
         """Return whether another fresh round may help to decide, and has the time."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from containercheck.report import junit, view
 from containercheck.results import exported, selections
 from containercheck.results.cases import Case, write_file
-from containercheck.results.formatting import say, short_name
+from containercheck.results.formatting import first_line, say, short_name
 from containercheck.results.row import FAIL, OPEN, PASS, Row, is_finite
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
@@ -203,7 +203,7 @@ def message(outcome: Outcome, link: str = "") -> str:
     """Return a message about changes, failures and their causes, with a link; empty if there are none."""
     failed = [(case, run) for case in outcome.cases if (run := selections.failure(case))]
     lines = [*outcome.changes]
-    lines += [f"{short_name(case)}: {_first_line(run.fail_reason)}" for case, run in failed]
+    lines += [f"{short_name(case)}: {first_line(run.fail_reason)}" for case, run in failed]
     lines += [f"why, {short_name(case)}: {cause}" for case, _ in failed if (cause := exported.cause_of(case))]
     lines += outcome.problems
     if not lines and outcome.status == 0:
@@ -214,10 +214,6 @@ def message(outcome: Outcome, link: str = "") -> str:
     )
     head = f"containercheck {outcome.command} on {outcome.system}: {outcome.meaning} (status {outcome.status})"
     return "\n".join([head, *shown, link or str(outcome.report)])
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
 
 
 def slack_text(text: str) -> str:

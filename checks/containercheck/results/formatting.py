@@ -17,6 +17,11 @@ def count(amount: int, noun: str) -> str:
     return f"{amount} {noun}{'' if amount == 1 else 's'}"
 
 
+def first_line(text: str) -> str:
+    """Return the first line of a text; empty for an empty text."""
+    return text.partition("\n")[0]
+
+
 def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
     """Return rows as aligned lines; the first ``left`` columns are flush left, by default all columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]

@@ -171,13 +171,12 @@ class Site:
             )
         return tolerances
 
-    def cache(self, setting: str) -> Path:
+    def cache(self, folder: str) -> Path:
         """Return the directory of a cache, below the site's ``caches`` or the user's own.
 
-        :param setting: kind of the cache: for ``image_cache`` the directory is ``images``.
+        :param folder: name of the cache's directory, such as ``images``.
         """
-        user_cache = private_directory(setting)
-        return path_of(self.caches) / user_cache.name if self.caches else user_cache
+        return path_of(self.caches) / folder if self.caches else private_directory(folder)
 
 
 @functools.cache

@@ -129,8 +129,8 @@ class _Image:
             "image",
             name=self.recipe,
             recipes=RECIPES,
-            images=site.cache("image_cache"),
-            jars=site.cache("jar_cache"),
+            images=site.cache("images"),
+            jars=site.cache("jars"),
             runtime=candidate.command if candidate.builds else runtime.command,
             own=candidate.builds,
             architecture=architecture_of(site),
@@ -183,7 +183,7 @@ class _Image:
             way=runtime.way.name,
             command=command,
             loads=site.is_here,
-            directory=site.cache("image_cache"),
+            directory=site.cache("images"),
             link=link,
         )
         source = replace(source, build=(*source.build, convert))
@@ -224,7 +224,7 @@ class _Image:
 
     def _pulled(self, reference: str) -> dict[str, object]:
         """Return the parts of an image of a registry."""
-        directory = self.site.cache("image_cache")
+        directory = self.site.cache("images")
         return {"reference": reference, "runtime": self.runtime.command, "directory": directory, "link": self.link}
 
     def _stored(self, ready: str, storage: Storage) -> Provision:

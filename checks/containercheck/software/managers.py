@@ -60,14 +60,12 @@ def provide_spack(wanted: Wanted, site: Site) -> Provision:
     :raises Unavailable: there is no Spack, or the partition's processor is not known.
     :raises Misconfigured: there is no such environment, or no Spack at the site's path.
     """
-    directory = _environment_of(wanted)
-    if directory is None:
+    parts = _environment_of(wanted, site)
+    if parts is None:
         return Provision()
-    command = _command_of("Spack", site.spack, wanted, site)
-    program, view = f"{wanted.view_directory}/{wanted.executable}", f"{contract.SPACK}/{contract.SPACK_VIEW}"
-    parts = _spack_parts(site, command, directory, program)
+    view = f"{contract.SPACK}/{contract.SPACK_VIEW}"
     return Provision(
-        program=f"./{view}/{program}",
+        program=f"./{view}/{parts['program']}",
         build=(node_commands.in_build(site, "spack", link=contract.SPACK, **parts),),
         # Programs that it needs, and those that make its input, must come from the same environment.
         activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
@@ -85,7 +83,7 @@ def _spack_parts(site: Site, command: str, directory: Path, program: str = "") -
         "target": site.target,
         "program": program,
         "command": command,
-        "directory": site.cache("spack_cache"),
+        "directory": site.cache("spacks"),
         "site_file": path_of(site.spack_site) if site.spack_site else None,
     }
 
@@ -135,23 +133,24 @@ def tree_of(wanted: Wanted, site: Site) -> dict[str, object] | None:
     """
     if wanted.easybuild is not None:
         return {"kind": "easybuild", **_easybuild_parts(wanted, wanted.easybuild, site)}
-    directory = _environment_of(wanted)
-    if directory is None:
-        return None
-    program = f"{wanted.view_directory}/{wanted.executable}"
-    parts = _spack_parts(site, _command_of("Spack", site.spack, wanted, site), directory, program)
-    return {"kind": "spack", "packed": True, **parts}
+    parts = _environment_of(wanted, site)
+    return parts and {"kind": "spack", "packed": True, **parts}
 
 
-def _environment_of(wanted: Wanted) -> Path | None:
-    """Return the directory of the bare program's environment; None if it comes from none."""
+def _environment_of(wanted: Wanted, site: Site) -> dict[str, object] | None:
+    """Return the parts of the bare program's environment of Spack; None if it comes from none.
+
+    :raises Unavailable: there is no Spack, or the partition's processor is not known.
+    :raises Misconfigured: there is no such environment, or no Spack at the site's path.
+    """
     # EasyBuild, set with -S, takes precedence over the check's Spack.
     if wanted.spack is None or wanted.easybuild:
         return None
     directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
     if not (directory / "spack.yaml").is_file():
         raise Misconfigured(f"no software: there is no {directory}/spack.yaml")
-    return directory
+    command = _command_of("Spack", site.spack, wanted, site)
+    return _spack_parts(site, command, directory, f"{wanted.view_directory}/{wanted.executable}")
 
 
 def provide_easybuild(wanted: Wanted, site: Site) -> Provision:
@@ -192,7 +191,7 @@ def _easybuild_parts(wanted: Wanted, named: str, site: Site) -> dict[str, object
         "program": wanted.executable,
         "target": site.target,
         "architecture": architecture_of(site),
-        "directory": site.cache("easybuild_cache"),
+        "directory": site.cache("easybuilds"),
     }
 
 

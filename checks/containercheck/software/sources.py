@@ -90,7 +90,7 @@ def _from_cache(wanted: Wanted, path: Path, site: Site) -> Provision:
         headers=wanted.headers,
         family=site.mpi_family,
         architecture=architecture_of(site),
-        directory=site.cache("program_cache"),
+        directory=site.cache("programs"),
         link=wanted.executable,
     )
     return Provision(program=f"./{wanted.executable}", build=(command,))
@@ -127,7 +127,7 @@ def provide_environment(wanted: Wanted, site: Site) -> Provision:
         name=path.parent.name,
         requirements=path,
         architecture=architecture_of(site),
-        directory=site.cache("venv_cache"),
+        directory=site.cache("venvs"),
         link="venv",
     )
     return Provision(program=wanted.executable, build=(build,), activate=(". venv/bin/activate",))
@@ -143,7 +143,7 @@ def provide_jars(wanted: Wanted, site: Site) -> Provision:
     if not site.builds_on_node and shutil.which("mvn") is None:
         raise Unavailable("no software: jars come through Maven, and no mvn is on the PATH (Debian and Ubuntu: maven)")
     path = CHECKS / "src" / wanted.artifacts
-    name, directory = path.parent.name, site.cache("jar_cache")
+    name, directory = path.parent.name, site.cache("jars")
     build = node_commands.in_build(site, "jars", name=name, artifacts=path, directory=directory, link="jars")
     return Provision(build=(build,))
 
@@ -158,7 +158,7 @@ def provide_input(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     provenance = {"input": texts.without_credentials(reference)}
     if "://" in reference:
-        directory = site.cache("input_cache")
+        directory = site.cache("inputs")
         fetch = node_commands.in_build(site, "download", reference=reference, directory=directory, link="published")
         return Provision(published="published", build=(fetch,), provenance=provenance)
     path = path_of(reference)

@@ -202,7 +202,7 @@ def test_no_container_runtime():
 class Log(cache.Entry):
     """A build with a log."""
 
-    setting = "image_cache"
+    folder = "images"
 
     def __init__(self, directory, text):
         """Write the log."""

@@ -164,8 +164,8 @@ def test_caches_are_the_sites_or_below_the_users_own(partition, monkeypatch, tmp
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("SCRATCH", "/scratch/me")
     found = Site.of(partition(extras={"caches": "$SCRATCH/ours"}))
-    assert str(found.cache("image_cache")) == "/scratch/me/ours/images"
-    assert Site.of(partition()).cache("venv_cache") == tmp_path / "containercheck" / "venvs"
+    assert str(found.cache("images")) == "/scratch/me/ours/images"
+    assert Site.of(partition()).cache("venvs") == tmp_path / "containercheck" / "venvs"
 
 
 def test_nodes_without_a_partition_of_that_size_are_not_generated(monkeypatch):

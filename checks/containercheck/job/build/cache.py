@@ -35,8 +35,6 @@ from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
 AnyPath = Union[str, Path]
-#: File that marks a directory as a cache only, which may be removed.
-MARK = ".containercheck-cache"
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
 #: Largest record and largest part of a log that are read, in bytes.
@@ -62,25 +60,13 @@ class UnsupportedError(CacheError):
     """Report an entry that does not exist for machines like the partition's."""
 
 
-def private_directory(setting: str) -> Path:
+def private_directory(folder: str) -> Path:
     """Return the user's own directory of a cache.
 
-    :param setting: kind of the cache: for ``image_cache`` the directory is ``images``.
+    :param folder: name of the cache's directory, such as ``images``.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return cache / "containercheck" / setting.replace("_cache", "s")
-
-
-def make_directory(cache: Path) -> None:
-    """Make the directory of a cache, and mark it. A directory with files may have another purpose, and gets no mark.
-
-    :raises OSError: it cannot be made.
-    """
-    cache.mkdir(parents=True, exist_ok=True)
-    if not any(cache.iterdir()):
-        # Another process may do the same.
-        with contextlib.suppress(FileExistsError):
-            (cache / MARK).touch(exist_ok=False)
+    return cache / "containercheck" / folder
 
 
 def key_of(*facts: Any) -> str:
@@ -97,8 +83,8 @@ class Entry:
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it; None for all.
     """
 
-    #: Name of the cache in messages, and the extra of a site that sets its directory.
-    kind, setting = "cache", "cache"
+    #: Name of the cache in messages, and the name of its directory.
+    kind, folder = "cache", "cache"
     #: The thing that a check lacks without the entry, and the alternative to a build on another machine; for messages.
     lacking, instead = "software", ""
     #: Verb for the build, and adjective for an entry that is not as it was built; in messages.
@@ -210,7 +196,7 @@ class Entry:
         :raises UnsupportedError: the entry is for another architecture than this machine's.
         """
         given = self.path.parent
-        caches = list(dict.fromkeys([given, private_directory(self.setting)]))
+        caches = list(dict.fromkeys([given, private_directory(self.folder)]))
         for cache in caches:
             self._use(cache)
             if self.is_intact():
@@ -248,7 +234,7 @@ class Entry:
         """Return why this user cannot build the entry in this cache; empty if they can."""
         cache = self.path.parent
         try:
-            make_directory(cache)
+            cache.mkdir(parents=True, exist_ok=True)
             reason = file_trees.distrust(cache, shared=True)
             if reason:
                 return f"the {self.kind} cannot be used: {reason}"

@@ -41,7 +41,7 @@ class Program(cache.Entry):
     :param headers: headers that the source needs, with the Debian package of each.
     """
 
-    kind, setting = "cache of programs", "program_cache"
+    kind, folder = "cache of programs", "programs"
     broken = "corrupt, or older than a header that it was made with"
     doing, done = "compiling", "compiled"
 

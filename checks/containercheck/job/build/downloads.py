@@ -46,7 +46,7 @@ class Download(cache.Entry):
     :param directory: directory of the cache.
     """
 
-    kind, setting = "cache of inputs", "input_cache"
+    kind, folder = "cache of inputs", "inputs"
 
     def __init__(self, reference: str, directory: cache.AnyPath) -> None:
         """Determine the path in the cache.
@@ -137,7 +137,7 @@ class Jars(cache.Entry):
     :param directory: directory of the cache.
     """
 
-    kind, setting = "cache of jars", "jar_cache"
+    kind, folder = "cache of jars", "jars"
 
     def __init__(self, name: str, artifacts: cache.AnyPath, directory: cache.AnyPath) -> None:
         """Determine the path in the cache.
@@ -179,7 +179,7 @@ class PythonEnvironment(cache.Entry):
     :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.
     """
 
-    kind, setting = "cache of Python environments", "venv_cache"
+    kind, folder = "cache of Python environments", "venvs"
 
     def __init__(self, name: str, requirements: cache.AnyPath, directory: cache.AnyPath, architecture: str) -> None:
         """Determine the path in the cache.

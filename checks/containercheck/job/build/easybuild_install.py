@@ -43,7 +43,7 @@ class Module(packing.Tree):
     :param compiled_for: value of EasyBuild's ``--optarch``; empty for this machine's processor.
     """
 
-    kind, setting = "cache of EasyBuild's software", "easybuild_cache"
+    kind, folder = "cache of EasyBuild's software", "easybuilds"
     broken = "not complete"
     doing, done = "installing", "installed"
 

@@ -77,7 +77,7 @@ _PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 class ImageEntry(cache.Entry):
     """Keep an image in a cache."""
 
-    kind, setting = "image cache", "image_cache"
+    kind, folder = "image cache", "images"
     lacking, instead = "image", ", or name a ready image in the site's extras, images"
 
     def facts(self) -> Dict[str, Any]:

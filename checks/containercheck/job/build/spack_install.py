@@ -58,7 +58,7 @@ class SpackEnvironment(packing.Tree):
     :param packed: whether the environment is for an image, which has no libraries of the site's own.
     """
 
-    kind, setting = "cache of Spack's environments", "spack_cache"
+    kind, folder = "cache of Spack's environments", "spacks"
     doing, done, broken = "installing", "installed", "not complete"
 
     def __init__(
