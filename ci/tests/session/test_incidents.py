@@ -57,7 +57,7 @@ INCIDENTS = {
     ),
     "ranks hang in every second run": Incident(
         "apptainer#2387",
-        r"rounds \d and \d, subject: hangs: killed at its limit of 20 s \(2 of [23] runs",
+        r"rounds \d and \d, subject: hangs: killed at its limit of 20 s(; at last it had [^(]*)? \(2 of [23] runs",
         runtime=f'{STARTED}; [ $((starts % 2)) = 0 ] || exec sleep 1000; program "$@"',
     ),
     "a store that PMIx has not": Incident("openpmix#1819", None, variables={"PMIX_MCA_gds": "ds21"}),

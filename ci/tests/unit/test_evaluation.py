@@ -295,6 +295,13 @@ def test_the_same_reason_is_told_once_with_how_many_runs_had_it(run, evaluated, 
     )
 
 
+def test_what_the_processes_did_at_last_does_not_make_two_hangs_of_one(run, evaluated):
+    seen = [{"waiting in do_wait": 1}, {}, {"waiting in do_wait": 1, "stopped": 1}]
+    runs = [run(number, "subject", "", **HUNG, used={"states": states}) for number, states in enumerate(seen, 1)]
+    (line,) = evaluated(*runs).final_problems()
+    assert line.startswith(f"rounds 1, 2 and 3, subject: {LIMIT}at last it had 1 process waiting in do_wait (3 of 3")
+
+
 def test_reasons_that_differ_are_told_each(run, evaluated):
     runs = [run(number, "subject", "", status=status) for number, status in ((1, 3), (2, 4), (3, 3))]
     said = [line.split(" (")[0] for line in evaluated(*runs).final_problems()]

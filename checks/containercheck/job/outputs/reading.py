@@ -192,6 +192,7 @@ class Problem(NamedTuple):
 
     :ivar text: the reason, in one line.
     :ivar output: directory of the run's output; empty if the line names it, or needs none.
+    :ivar last_seen: states of its processes at the end, if it hung. Rounds differ in it, so the first stands for all.
     """
 
     kind: str
@@ -199,6 +200,7 @@ class Problem(NamedTuple):
     round: int
     text: str
     output: str = ""
+    last_seen: str = ""
 
 
 class Values(NamedTuple):
@@ -256,9 +258,9 @@ def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Op
         printed_error = reasons.error(*_printed(output), levels=(CAUSE, ERROR, LIBRARY))
         had_printed = f"; it had printed: {printed_error}" if printed_error else ""
         words = states_in_words((run.get("used") or {}).get("states") or {})
-        states = f"; at last it had {words}" if words else ""
-        text = "hangs: killed at its limit of {:g} s{}{}{}".format(run["limit"], complete, states, had_printed)
-        return _problem(HANG, run, text, output)
+        text = "hangs: killed at its limit of {:g} s{}{}".format(run["limit"], complete, had_printed)
+        problem = _problem(HANG, run, text, output)
+        return problem._replace(last_seen=texts.sanitized(f"; at last it had {words}")) if words else problem
     if run["status"] != 0:
         is_complete = _is_complete(facts, output, side)
         when = " after the program had ended and its metrics were complete" if is_complete else ""
@@ -349,4 +351,4 @@ def _line(group: List[Problem], runs: int) -> str:
     notes = [f"{len(rounds)} of {runs} runs"] if runs > 1 else []
     if first.output:
         notes.append("{} output: {}".format("the first one's" if before else "its", first.output))
-    return f"{where}{side}: {first.text}" + (" ({})".format("; ".join(notes)) if notes else "")
+    return f"{where}{side}: {first.text}{first.last_seen}" + (" ({})".format("; ".join(notes)) if notes else "")
