@@ -34,6 +34,7 @@ _STORED = {
     "commands": "prerun_cmds",
     "stage": "stagedir",
     "output": "outputdir",
+    "file": "filename",
 }
 
 #: ReFrame's name for its built-in configuration, and the configuration file that ci/run adds.
@@ -120,6 +121,7 @@ class Case:
     :ivar commands: commands of its job before the rounds, with the scripts of the sides.
     :ivar stage: working directory of its job.
     :ivar output: directory with the kept files of the job; empty if it did not pass.
+    :ivar file: file of the check.
     :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
     :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
     :ivar asked: configuration files and options of its session.
@@ -158,6 +160,7 @@ class Case:
     commands: tuple[str, ...] = ()
     stage: str = ""
     output: str = ""
+    file: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked = Asked()

@@ -374,7 +374,7 @@ class Session:
         :param cases: the cases of the run; None for a dry run.
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
-        words = ["-c", self._place.checks, *arguments, *self._known_spreads(), *options]
+        words = [*_loading(self._place, cases or ()), *arguments, *self._known_spreads(), *options]
         return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
 
     def _known_spreads(self) -> list[str]:
@@ -397,6 +397,21 @@ class Session:
             return database.read(path, since, spreads.from_nights).made if path.exists() else {}
         except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
             return {}
+
+
+def _loading(place: Workplace, cases: Sequence[Case]) -> list[str]:
+    """Return ReFrame's options that load the checks, the file with the shortest cases first.
+
+    ReFrame runs cases in the order in which it finds them; in a directory, this is the order of the file system.
+    """
+    seconds: dict[str, float] = {}
+    for case in cases:
+        seconds[case.file] = seconds.get(case.file, 0.0) + case.expected.get("expected", 0.0)
+    files = [str(path) for path in Path(place.directory, place.checks).resolve().glob("*.py")]
+    if not seconds.keys() & set(files):
+        return ["-c", place.checks]
+    files.sort(key=lambda file: (seconds.get(file, math.inf), file))
+    return [word for file in files for word in ("-c", file)]
 
 
 def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Case], list[str]]]:
