@@ -50,6 +50,8 @@ WATCH, TRIALS = "watch", "trials"
 OUT, ERR = "out", "err"
 #: The script of the run.
 SCRIPT = "run.sh"
+#: File with the energy of a run, if that is measured.
+ENERGY = "node-energy"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
 #: Comment in the job script before the command that runs the sides.
