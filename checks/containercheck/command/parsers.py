@@ -139,7 +139,7 @@ COMMANDS: Mapping[str, Command] = {
         ("--full", "--here"),
         (
             ("list", "key, digest and size of each image, and if cache and registry have it"),
-            ("build", "build or pull all that the cache lacks, and the software of their checks"),
+            ("build", "build or pull the images that the cache lacks, and the software of their checks"),
             ("push", "the same; then copy them to the registry, and print the site file's piece that names them"),
             ("build -n '^HPCC%' -S release=trixie", "those of one check, on another release of Debian"),
         ),

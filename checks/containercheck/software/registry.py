@@ -58,7 +58,7 @@ def digest_of(target: str, tag: str) -> str | None:
 
     :param target: address of the image without a tag, ``oras://HOST/PATH``.
     :param tag: its tag or digest.
-    :raises RegistryError: the registry refuses to tell, or does not answer.
+    :raises RegistryError: the registry refuses, or does not answer.
     """
     host, _, path = target[len(ORAS) :].partition("/")
     scheme = "http" if any(map(os.environ.get, NO_HTTPS)) else "https"
