@@ -146,9 +146,12 @@ class BuiltCheck(ApplicationFacts):
         known = (contract.LIST_IMAGES, contract.BUILD_IMAGES)
         if self.images_only not in known:
             raise ReframeError(f"images_only is {self.images_only!r}, and must be one of {', '.join(known)}")
-        programs = [command.words[-2:] for command in provision.build if isinstance(command, CacheCommand)]
-        images = [program for program in programs if program[0] in contract.IMAGE_PROGRAMS]
-        self.provenance = {contract.IMAGES: images}
+        programs = [command.words[1:] for command in provision.build if isinstance(command, CacheCommand)]
+        images = [words for words in programs if words[-2] in contract.IMAGE_PROGRAMS]
+        # Only image files as they are built can be pulled again.
+        is_converted = any(words[-2] == contract.CONVERT for words in programs)
+        site = {"registry": None if is_converted else self.site.image_registry, "key": self.site.image_key}
+        self.provenance = {contract.IMAGES: {"programs": images, **site}}
         if not images or self.images_only == contract.LIST_IMAGES:
             self.skip_because(contract.NOTHING_RUN)
 

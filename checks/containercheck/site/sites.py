@@ -50,15 +50,6 @@ def _read_registry(address: str) -> None:
         raise ValueError(f"{address!r} is not the address of a registry: write 'oras://registry.example.org/checks'")
 
 
-def _read_fingerprint(key: str) -> None:
-    """Check the fingerprint of a PGP key.
-
-    :raises ValueError: it is not one.
-    """
-    if not re.fullmatch(r"[0-9A-Fa-f]{40}", key):
-        raise ValueError(f"{key!r} is not a fingerprint: write the 40 digits that apptainer key list prints")
-
-
 @dataclass(frozen=True)
 class Site:
     """Describe a partition of the site file. The fields made by ``extra`` are its extras (config/template.py).
@@ -104,7 +95,7 @@ class Site:
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
     image_registry: str | None = extra(str, read=_read_registry)
-    image_key: str | None = extra(str, read=_read_fingerprint)
+    image_key: str | None = extra(str)
     image_mirror: str | None = extra(str)
     release: str | None = extra(str, choices=RELEASES)
     inputs: dict[str, str] | None = extra(typ.Dict[str, str])

@@ -1,12 +1,13 @@
 """Push images to a registry with Apptainer, with a bill of materials and a signature, and ask it for their digests.
 
 The digest of an image in a registry is that of its manifest (OCI distribution specification, "Checking if content
-exists in the registry"). Apptainer does not print it, so the registry is asked. The user's credentials are those that
+exists in the registry"). Apptainer does not print it, so the registry is asked, with the credentials that
 ``apptainer registry login`` keeps.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,9 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import urllib.parse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from http.client import HTTPMessage
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -27,30 +26,20 @@ from containercheck.job.build import image_files
 
 #: Scheme of addresses, and media type of the manifests of image files.
 ORAS, MANIFEST = "oras://", "application/vnd.oci.image.manifest.v1+json"
-#: Seconds for an answer of a registry, and for the upload of an image.
-PATIENCE, UPLOAD = 20.0, 3600.0
+#: Seconds for an answer of a registry, and for a command of the runtime.
+PATIENCE, LIMIT = 20.0, 3600.0
 #: Variables that make Apptainer and Singularity speak HTTP to registries.
 NO_HTTPS = ("APPTAINER_NOHTTPS", "SINGULARITY_NOHTTPS")
-#: Files with credentials for registries, the first one that has them counts: Apptainer's, Singularity's, Docker's.
+#: Files with credentials for registries; the first one that has them counts.
 CREDENTIALS = ("~/.apptainer/docker-config.json", "~/.singularity/docker-config.json", "~/.docker/config.json")
 #: Script for a container that prints the distribution, and name, version and architecture of each package.
 _PACKAGES = r". /etc/os-release && echo $ID && dpkg-query -W -f '${Package} ${Version} ${Architecture}\n'"
+#: Options that add a bill of materials to the first group of an image's parts, which is signed.
+_AS_BILL = ("--datatype", "9", "--sbomformat", "cyclonedx-json", "--groupid", "1")
 
 
 class RegistryError(Exception):
     """Report an image that a registry does not have or take; the message has the reason, in one line."""
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """Describe an image in a registry.
-
-    :ivar reference: name with the digest, as a site file names it.
-    :ivar packages: number of packages in its bill of materials; None if it was there before.
-    """
-
-    reference: str
-    packages: int | None = None
 
 
 def digest_of(target: str, tag: str) -> str | None:
@@ -70,136 +59,98 @@ def digest_of(target: str, tag: str) -> str | None:
             if error.code != 401:
                 raise
             # A redirection to another host gets no credentials.
-            request.add_unredirected_header("Authorization", _authorization(host, error.headers, scheme))
+            challenge = error.headers.get("WWW-Authenticate", "")
+            request.add_unredirected_header("Authorization", _authorization(host, challenge, scheme))
             answer = urlopen(request, timeout=PATIENCE)
         with answer:
-            digest = answer.headers.get("Docker-Content-Digest", "")
-        if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-            raise ValueError("it states no digest")
-        return str(digest)
+            return re.fullmatch(r"sha256:[0-9a-f]{64}", answer.headers["Docker-Content-Digest"])[0]  # type: ignore
     except HTTPError as error:
         if error.code == 404:
             return None
         login = f": apptainer registry login {ORAS}{host}" if error.code in (401, 403) else ""
-        reason = f"the registry {host} refuses {path}: {error.code} {error.reason}{login}"
-        raise RegistryError(texts.sanitized(reason)) from None
-    except (OSError, ValueError, LookupError) as error:
-        reason = f"the registry {host} does not answer: {getattr(error, 'reason', error)}"
-        raise RegistryError(texts.sanitized(reason)) from None
+        reason = f"refuses {path}: {error.code} {error.reason}{login}"
+    except OSError as error:
+        reason = f"does not answer: {getattr(error, 'reason', error)}"
+    except (ValueError, LookupError, TypeError):
+        reason = "answers without a digest or a token"
+    raise RegistryError(texts.sanitized(f"the registry {host} {reason}"))
 
 
-def _authorization(host: str, headers: HTTPMessage, scheme: str) -> str:
-    """Return the header with which a registry answers that asked for one: a token of its server, or a password.
+def _authorization(host: str, challenge: str, scheme: str) -> str:
+    """Return the header that a registry asks for: the user's password, or a token that its server gives for that.
 
     :raises OSError, LookupError, ValueError: there is no token.
     """
-    basic = next(filter(None, (_credentials(Path(name).expanduser(), host) for name in CREDENTIALS)), "")
-    kind, _, text = headers.get("WWW-Authenticate", "").partition(" ")
-    if kind.lower() != "bearer":
+    basic = ""
+    for name in CREDENTIALS:
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            basic = basic or f"Basic {json.loads(Path(name).expanduser().read_text())['auths'][host]['auth']}"
+    if not challenge.lower().startswith("bearer "):
         return basic
-    facts = dict(re.findall(r'(\w+)="([^"]*)"', text))
-    query = urllib.parse.urlencode({name: facts[name] for name in ("service", "scope") if name in facts})
+    facts = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     if not facts["realm"].startswith(f"{scheme}://"):
-        raise ValueError(f"its server for tokens is {facts['realm']}")
-    request = Request(f"{facts['realm']}?{query}")
-    if basic:
-        request.add_unredirected_header("Authorization", basic)
+        raise ValueError("a server without HTTPS gets no password")
+    request = Request(f"{facts.pop('realm')}?{urllib.parse.urlencode(facts)}")
+    request.add_unredirected_header("Authorization", basic)
     with urlopen(request, timeout=PATIENCE) as answer:
         token = json.load(answer)
     return f"Bearer {token.get('token') or token['access_token']}"
 
 
-def _credentials(path: Path, host: str) -> str:
-    """Return the header of a user for a registry, from a file of Docker's format; empty if it has none."""
-    try:
-        encoded = json.loads(path.read_text())["auths"][host]["auth"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
-    return f"Basic {encoded}" if encoded else ""
+def push(image: Path, runtime: str, target: str, tag: str, key: str | None) -> str:
+    """Push a copy of an image with its bill of materials and a signature, unless it is there; return its full name.
+
+    :param runtime: command of Apptainer or Singularity.
+    :param target: address of the image without a tag, ``oras://HOST/PATH``.
+    :param key: fingerprint of the key that signs it; None for no signature.
+    :raises RegistryError: it cannot be signed, or the registry does not take it.
+    """
+    if not digest_of(target, tag):
+        number = _secret_key(runtime, key) if key else ""
+        with tempfile.TemporaryDirectory(prefix="containercheck-") as directory:
+            # The registry keeps the name of the file as its title.
+            copy = Path(directory, f"{target.rpartition('/')[2]}.sif")
+            shutil.copy(image, copy)
+            _add_bill(copy, runtime, tag)
+            if key:
+                _output([runtime, "sign", "--keyidx", number, str(copy)], asks=True)
+            _output([runtime, "push", "--allow-unsigned", str(copy), f"{target}:{tag}"])
+    return f"{target}@{digest_of(target, tag)}"
 
 
-def secret_key(runtime: str, fingerprint: str) -> str:
+def _secret_key(runtime: str, fingerprint: str) -> str:
     """Return the number of a key in the keyring of a runtime, for its command ``sign``.
 
     :raises RegistryError: the keyring does not have its secret part.
     """
     listed = _output([runtime, "key", "list", "--secret"])
-    keys = re.findall(r"^(\d+)\)(?:.*\n)*?\s*Fingerprint:\s*(\w+)", listed, re.MULTILINE)
-    found = next((number for number, other in keys if other.upper() == fingerprint.upper()), None)
-    if found is None:
-        raise RegistryError(f"no key: {runtime} has no secret key {fingerprint}: {runtime} key import FILE")
-    return found
+    for number, other in re.findall(r"^(\d+)\)(?:.*\n)*?\s*Fingerprint:\s*(\w+)", listed, re.MULTILINE):
+        if other.upper() == fingerprint.upper():
+            return str(number)
+    raise RegistryError(f"no key: {runtime} has no secret key {fingerprint}: {runtime} key import FILE")
 
 
-def push(image: Path, runtime: str, target: str, tag: str, properties: Mapping[str, str], key: str | None) -> Pushed:
-    """Push a copy of an image with its bill of materials and a signature, unless the registry has it.
-
-    :param runtime: command of Apptainer or Singularity.
-    :param target: address of the image without a tag, ``oras://HOST/PATH``.
-    :param properties: further facts for the bill of materials.
-    :param key: fingerprint of the key that signs it; None for no signature.
-    :raises RegistryError: it cannot be signed, or the registry does not take it.
-    """
-    found, packages = digest_of(target, tag), None
-    if found is None:
-        number = secret_key(runtime, key) if key else ""
-        with tempfile.TemporaryDirectory(prefix="containercheck-") as directory:
-            # The registry keeps the name of the file as its title.
-            copy = Path(directory, f"{target.rpartition('/')[2]}.sif")
-            shutil.copy(image, copy)
-            packages = _add_bill(copy, runtime, tag, properties)
-            if key:
-                _output([runtime, "sign", "--keyidx", number, str(copy)], asks=True)
-            _output([runtime, "push", "--allow-unsigned", str(copy), f"{target}:{tag}"])
-        found = digest_of(target, tag)
-    if found is None:
-        raise RegistryError(f"{target}:{tag} was pushed, and the registry does not have it")
-    return Pushed(f"{target}@{found}", packages)
-
-
-def _add_bill(image: Path, runtime: str, version: str, properties: Mapping[str, str]) -> int:
-    """Add the bill of materials to an image, and return the number of its packages; 0 if none is possible.
-
-    It is in the first group of objects, which is signed.
-    """
-    try:
+def _add_bill(image: Path, runtime: str, version: str) -> None:
+    """Add the bill of materials to an image, if dpkg installed its packages and the runtime knows such a part."""
+    with contextlib.suppress(RegistryError):
         listed = _output([*image_files.inside(runtime), str(image), "sh", "-c", _PACKAGES])
-        bill = bill_of_materials(image.stem, version, properties, listed)
-        path = image.with_name("sbom.json")
-        path.write_text(json.dumps(bill, indent=1))
-        kind = ["--datatype", "9", "--sbomformat", "cyclonedx-json", "--groupid", "1"]
-        _output([runtime, "sif", "add", str(image), str(path), *kind])
-    except RegistryError:
-        # Another package manager, or a runtime before bills of materials.
-        return 0
-    return len(bill["components"])
+        bill = image.with_name("sbom.json")
+        bill.write_text(json.dumps(bill_of_materials(image.stem, version, listed), indent=1))
+        _output([runtime, "sif", "add", str(image), str(bill), *_AS_BILL])
 
 
-def bill_of_materials(name: str, version: str, properties: Mapping[str, str], listed: str) -> dict[str, Any]:
+def bill_of_materials(name: str, version: str, listed: str) -> dict[str, Any]:
     """Return the bill of materials of an image, as CycloneDX 1.5.
 
     :param listed: output of a container: the distribution, then a package in each line.
     """
     distribution, *lines = listed.splitlines()
-    packages = [line.split() for line in lines]
-    return {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": {
-            "component": {"type": "container", "name": name, "version": version},
-            "properties": [{"name": f"containercheck:{fact}", "value": value} for fact, value in properties.items()],
-        },
-        "components": [
-            {
-                "type": "library",
-                "name": package,
-                "version": release,
-                "purl": f"pkg:deb/{distribution}/{package}@{urllib.parse.quote(release)}?arch={architecture}",
-            }
-            for package, release, architecture in packages
-        ],
-    }
+    components = []
+    for package, release, architecture in map(str.split, lines):
+        address = f"pkg:deb/{distribution}/{package}@{urllib.parse.quote(release)}?arch={architecture}"
+        components.append({"type": "library", "name": package, "version": release, "purl": address})
+    image = {"component": {"type": "container", "name": name, "version": version}}
+    return {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": image, "components": components}
 
 
 def _output(words: Sequence[str], asks: bool = False) -> str:
@@ -208,14 +159,14 @@ def _output(words: Sequence[str], asks: bool = False) -> str:
     :param asks: whether it may ask for the passphrase of a key; its output is shown, and not returned.
     :raises RegistryError: it fails; the message has its last line.
     """
-    streams = {"stdout": None} if asks else {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    stdout = None if asks else subprocess.PIPE
     try:
         process = subprocess.run(
-            words, **streams, stderr=subprocess.PIPE, text=True, errors="replace", timeout=UPLOAD, check=False
+            words, stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace", timeout=LIMIT
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RegistryError(f"{' '.join(words[:2])}: {error}") from None
     if process.returncode != 0:
-        lines = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", process.stderr).strip().splitlines() or ["it printed nothing"]
-        raise RegistryError(texts.sanitized(f"{' '.join(words[:2])}: {re.sub(r'^FATAL: *', '', lines[-1])}"))
+        reason = re.sub(r"\x1b\[[\d;]*[A-Za-z]|^FATAL: *", "", (process.stderr.splitlines() or ["no reason"])[-1])
+        raise RegistryError(texts.sanitized(f"{' '.join(words[:2])}: {reason}"))
     return process.stdout or ""

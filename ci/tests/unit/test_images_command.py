@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import os
+import re
 import threading
+from dataclasses import replace
 
 import made
 import pytest
 from conftest import write_program
 from containercheck.command import images
-from containercheck.command.images import Image, Need
+from containercheck.command.images import Image
 from containercheck.job import contract
 from containercheck.job.project import RECIPES
 from containercheck.results import formatting
@@ -20,7 +23,6 @@ from containercheck.software.registry import RegistryError
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 KEY = "E4B98F6EA93DE537FB6415C1A0BC05D6A5A7E793"
-EXTRAS = {"image_registry": "oras://host/checks"}
 
 
 @pytest.fixture(autouse=True)
@@ -38,100 +40,80 @@ def of_recipe(tmp_path, monkeypatch):
     parts = {"recipes": str(RECIPES), "images": str(tmp_path), "jars": str(tmp_path), "runtime": "apptainer"}
     parts.update({"architecture": "x86_64", "release": "bookworm", "family": "openmpi"})
 
-    def need(name="pingpong", link="image.sif", is_converted=False, **facts):
-        return Need("compute", "image", json.dumps({**parts, "name": name, "link": link, **facts}), is_converted)
+    def program(name="pingpong", link="image.sif", **facts):
+        return ["image", json.dumps({**parts, "name": name, "link": link, **facts})]
 
-    return need
-
-
-def case(application, *programs, **facts):
-    return made.case(application, provenance={contract.IMAGES: [list(program) for program in programs]}, **facts)
+    return program
 
 
-def test_an_image_of_several_cases_is_needed_once():
-    cases = made.cases(
-        [
-            case("HPCC", ("image", "{1}"), nodes=1),
-            case("HPCC", ("image", "{1}"), nodes=2),
-            case("HPL", ("image", "{1}")),
-            case("IMB", ("image", "{2}"), ("convert", "{}")),
-            case("StartUp"),
-        ]
-    )
-    needs = images.needs(cases)
-    partition = cases[0].partition
-    assert needs == {
-        Need(partition, "image", "{1}", False): ["HPCC", "HPL"],
-        Need(partition, "image", "{2}", True): ["IMB"],
-    }
+def needed(*programs, address="oras://host/checks", key=None):
+    """Return the images of a case that reports these programs."""
+    reported = {"programs": [*programs], "registry": address, "key": key}
+    return images.needed(made.cases([made.case(provenance={contract.IMAGES: reported})]))
+
+
+def test_an_image_of_several_cases_is_needed_once(of_recipe):
+    reported = {"programs": [of_recipe()], "registry": None, "key": None}
+    provenance = {contract.IMAGES: reported}
+    cases = [made.case(name, nodes=nodes, provenance=provenance) for name in ("HPCC", "HPL") for nodes in (1, 2)]
+    (image,) = images.needed(made.cases([*cases, made.case("HPCC", "bare")]))
+    assert (image.name, image.partition, image.target, image.facts) == ("pingpong", "compute", "", {})
 
 
 def test_an_image_that_no_cache_has_is_known_by_its_key(of_recipe):
-    image = images.image_of(of_recipe(), ["PingPong"], {})
+    (image,) = needed(of_recipe())
     assert image.key.startswith("bookworm-x86_64-") and len(image.key) == len("bookworm-x86_64-") + 12
-    assert (image.name, image.target, image.facts, image.obstacle) == ("pingpong", "", {}, "")
+    assert (image.target, image.tag, image.facts) == ("oras://host/checks/pingpong", image.key, {})
     # With a signature it is another image.
-    signed = images.image_of(of_recipe(), ["PingPong"], {**EXTRAS, "image_key": KEY})
-    assert (signed.target, signed.tag) == ("oras://host/checks/pingpong", f"{image.key}-a5a7e793")
+    (signed,) = needed(of_recipe(), key=KEY)
+    assert (signed.target, signed.tag) == (image.target, f"{image.key}-a5a7e793")
 
 
-@pytest.mark.parametrize(
-    ("facts", "obstacle"),
-    [
-        ({"link": "image-new.sif"}, "it is for one of several compared sides"),
-        ({"is_converted": True}, "it is converted"),
-        ({}, ""),
-    ],
-)
-def test_only_an_image_that_a_site_file_can_name_is_pushed(of_recipe, capsys, facts, obstacle):
-    image = images.image_of(of_recipe(**facts), ["PingPong"], EXTRAS)
-    assert image.obstacle == obstacle
-    if obstacle:
-        assert images._push([image], {"compute": EXTRAS}) == 0
-        assert capsys.readouterr().out == f"images: pingpong (PingPong) is not pushed: {obstacle}\n"
-
-
-def test_an_image_that_the_site_names_is_listed_by_its_digest(of_recipe, tmp_path):
-    reference = f"oras://host/checks/hpcc@{DIGEST}"
-    parts = {"reference": reference, "directory": str(tmp_path), "runtime": "apptainer", "link": "image.sif"}
-    image = images.image_of(Need("compute", "pull", json.dumps(parts), False), ["HPCC"], {})
+def test_an_image_that_the_site_names_is_listed_by_its_digest(tmp_path, of_recipe):
+    parts = {"reference": f"oras://host/checks/hpcc@{DIGEST}", "directory": str(tmp_path), "runtime": "apptainer"}
+    (image,) = needed(["--cache-owners=hpc,@staff", "pull", json.dumps({**parts, "link": "image.sif"})])
     assert (image.name, image.tag, image.key) == ("oras://host/checks/hpcc", DIGEST, "0123456789ab")
-    assert image.obstacle == "the site names it"
+    assert os.environ[contract.CACHE_OWNERS] == "hpc,@staff"
+    assert not image.runtime
 
 
-def test_the_piece_names_images_by_recipe_and_by_check_where_a_recipe_has_several():
-    def pushed(recipe, *checks, number=1):
-        return Image("compute", checks, recipe, reference=f"oras://host/{recipe}@{number}")
-
-    several = [pushed("hpcg", "HPCG"), pushed("hpcg", "HPCGOther", number=2)]
-    text = images.site_piece([pushed("hpcc", "HPCC", "HPL"), *several], {"images": {"mine": "/a.sif"}})
-    assert json.loads(text)["containercheck"] == {
-        "images": {"mine": "/a.sif", "hpcc": "oras://host/hpcc@1"},
-        "software": {"HPCG": {"image": "oras://host/hpcg@1"}, "HPCGOther": {"image": "oras://host/hpcg@2"}},
-    }
+def pushed(*found, monkeypatch, tmp_path):
+    """Push images that are in the cache; return the exit status."""
+    monkeypatch.setattr(registry, "push", lambda path, runtime, target, tag, key: f"{target}@{DIGEST}")
+    return images._push([replace(image, facts={"path": str(tmp_path / "a.sif")}) for image in found])
 
 
-def test_a_site_without_a_registry_and_a_registry_that_refuses_are_one_line_each(of_recipe, monkeypatch, capsys):
-    image = images.image_of(of_recipe(), ["PingPong"], {})
-    assert images._push([image], {"compute": {}}) == 1
-    said = "images: error: compute names no registry: set image_registry in the site's extras\n"
-    assert capsys.readouterr().out == said
-    there = Image("compute", ("PingPong",), "pingpong", target="oras://host/pingpong", facts={"path": "/a.sif"})
+def test_the_piece_of_the_site_file_names_only_images_that_it_can(of_recipe, monkeypatch, tmp_path, capsys):
+    of_side, several = of_recipe("gromacs", "image-new.sif"), (of_recipe("hpcc"), of_recipe("hpcc", release="trixie"))
+    found = needed(of_recipe(), of_side, *several)
+    assert pushed(*found, monkeypatch=monkeypatch, tmp_path=tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"images: pingpong bookworm-x86_64-\w+ is in the registry", lines[0])
+    assert [line.split()[1] for line in lines[1:4] if " is not pushed: " in line] == ["gromacs", "hpcc", "hpcc"]
+    assert lines[5] == "extras of the partition compute in the site file, for 'containercheck':"
+    assert json.loads("".join(lines[6:])) == {"images": {"pingpong": f"oras://host/checks/pingpong@{DIGEST}"}}
+
+
+def test_a_site_without_a_registry_and_a_registry_that_refuses_are_errors(of_recipe, monkeypatch, tmp_path, capsys):
+    assert pushed(*needed(of_recipe(), address=None), monkeypatch=monkeypatch, tmp_path=tmp_path) == 1
+    said = "images: error: nothing is pushed: name the registry in the site's extras, image_registry"
+    assert capsys.readouterr().out.splitlines()[1:] == [said]
 
     def refuse(*_):
         raise RegistryError("the registry host refuses pingpong: 403 Forbidden")
 
     monkeypatch.setattr(registry, "push", refuse)
-    assert images._push([there], {"compute": EXTRAS}) == 1
+    (image,) = needed(of_recipe())
+    assert images._push([replace(image, facts={"path": "/a.sif"})]) == 1
     assert capsys.readouterr().out == "images: error: pingpong: the registry host refuses pingpong: 403 Forbidden\n"
 
 
 def test_the_list_says_where_each_image_is_and_asks_a_dead_registry_once(monkeypatch, capsys):
     facts = {"sha256": DIGEST[7:], "bytes": 97 << 20}
     needed = [
-        Image("compute", ("HPCC",), "hpcc", "bookworm-x86_64-1", target="oras://host/hpcc", facts=facts),
-        Image("compute", ("HPL",), "hpl", "bookworm-x86_64-2", target="oras://host/hpl"),
-        Image("compute", ("IMB",), "/a.sif", facts={"sha256": DIGEST[7:], "bytes": None}),
+        Image("compute", "hpcc", "bookworm-x86_64-1", facts, "oras://host/hpcc"),
+        Image("compute", "hpl", "bookworm-x86_64-2", target="oras://host/hpl"),
+        Image("compute", "/a.sif", facts={"sha256": DIGEST[7:], "bytes": None}),
     ]
     monkeypatch.setattr(registry, "digest_of", lambda target, tag: DIGEST if target.endswith("hpcc") else None)
     assert images._list(needed) == 0
@@ -154,10 +136,9 @@ def test_the_list_says_where_each_image_is_and_asks_a_dead_registry_once(monkeyp
 
 def test_the_bill_of_materials_has_each_package_with_its_version():
     listed = "debian\nlibc6 2.36-9+deb12u13 amd64\nhpcc 1.5.0-3 amd64\n"
-    bill = registry.bill_of_materials("hpcc", "bookworm-1", {"recipe": "hpcc"}, listed)
+    bill = registry.bill_of_materials("hpcc", "bookworm-1", listed)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
-    assert bill["metadata"]["component"]["name"] == "hpcc"
-    assert bill["metadata"]["properties"] == [{"name": "containercheck:recipe", "value": "hpcc"}]
+    assert bill["metadata"]["component"] == {"type": "container", "name": "hpcc", "version": "bookworm-1"}
     assert [each["purl"] for each in bill["components"]] == [
         "pkg:deb/debian/libc6@2.36-9%2Bdeb12u13?arch=amd64",
         "pkg:deb/debian/hpcc@1.5.0-3?arch=amd64",
@@ -168,9 +149,9 @@ def test_a_key_is_found_by_its_fingerprint_and_a_missing_one_is_one_line(tmp_pat
     runtime = tmp_path / "apptainer"
     listed = f"Private key listing (/k):\n\n0)  User:   a\n    Fingerprint:    {'0' * 40}\n1)  User:   ours (x)\n"
     write_program(runtime, f"cat <<'END'\n{listed}    Creation time:  2026\n    Fingerprint:    {KEY}\nEND")
-    assert registry.secret_key(str(runtime), KEY.lower()) == "1"
+    assert registry._secret_key(str(runtime), KEY.lower()) == "1"
     with pytest.raises(RegistryError, match=f"^no key: .*apptainer has no secret key {'1' * 40}: .* key import FILE$"):
-        registry.secret_key(str(runtime), "1" * 40)
+        registry._secret_key(str(runtime), "1" * 40)
 
 
 class Registry(http.server.BaseHTTPRequestHandler):

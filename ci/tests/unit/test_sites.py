@@ -125,7 +125,6 @@ def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(part
         ({"software": {"GROMACS": {"tolerance": 0.05}}}, "tolerance is 0.05 percent, which is not plausible: write 5"),
         ({"image_registry": "registry.example.org"}, "write 'oras://registry.example.org/checks'"),
         ({"image_registry": "oras://me:secret@host/a"}, "is not the address of a registry"),
-        ({"image_key": "A5A7E793"}, "'A5A7E793' is not a fingerprint: write the 40 digits that apptainer key list"),
         ({"max_pending_time": "soon"}, "max_pending_time: 'soon' is not a duration: write '12h', or '1d6h'"),
     ],
 )
