@@ -82,7 +82,8 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except ReportError as error:
         say(f"error: {error}")
         return NOT_JUDGED
-    for line in [*table.skips([case for case in cases if case.reason != contract.NOTHING_RUN]), *problems]:
+    without = [case for case in cases if case.variant != "bare" and case.reason != contract.NOTHING_RUN]
+    for line in [*table.skips(without), *problems]:
         say(line)
     # From here on, nothing is built.
     os.environ[contract.CACHED_ONLY] = "1"

@@ -9,17 +9,23 @@ import os
 import re
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import made
 import pytest
 from conftest import write_program
+from containercheck.check.build import BuiltCheck
 from containercheck.command import images
 from containercheck.command.images import Image
 from containercheck.job import contract
 from containercheck.job.project import RECIPES
 from containercheck.results import formatting
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
 from containercheck.software import registry
+from containercheck.software.provision import Provision
 from containercheck.software.registry import RegistryError
+from reframe.core.exceptions import ReframeError
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 KEY = "E4B98F6EA93DE537FB6415C1A0BC05D6A5A7E793"
@@ -75,6 +81,39 @@ def test_an_image_that_the_site_names_is_listed_by_its_digest(tmp_path, of_recip
     assert (image.name, image.tag, image.key) == ("oras://host/checks/hpcc", DIGEST, "0123456789ab")
     assert os.environ[contract.CACHE_OWNERS] == "hpc,@staff"
     assert not image.runtime
+
+
+class Skipped(Exception):
+    pass
+
+
+def reported(action, *kinds):
+    """Return the images that a check reports whose build step has these programs, and whether it is then skipped."""
+    here = Site("here:p", True, "x86_64", 4, 0, image_registry="oras://host", image_key=KEY)
+    build = (*(node_commands.in_build(here, kind, link="a") for kind in kinds), "module load apptainer")
+
+    def skip(reason):
+        raise Skipped(reason)
+
+    check = SimpleNamespace(images_only=action, site=here, skip_because=skip)
+    try:
+        BuiltCheck._report_images(check, Provision(build=build))
+    except Skipped:
+        return check.provenance[contract.IMAGES], True
+    return check.provenance[contract.IMAGES], False
+
+
+def test_a_check_reports_its_images_and_builds_them_only_if_it_is_to():
+    images_of, is_skipped = reported("list", "venv", "image", "pull")
+    assert is_skipped
+    assert images_of["programs"] == [("image", '{"link": "a"}'), ("pull", '{"link": "a"}')]
+    assert (images_of["registry"], images_of["key"]) == ("oras://host", KEY)
+    assert reported("build", "image") == (reported("list", "image")[0], False)
+    # A bare case builds nothing; and what is converted cannot be pulled again.
+    assert reported("build", "venv")[1]
+    assert reported("build", "image", "convert")[0]["registry"] is None
+    with pytest.raises(ReframeError, match="images_only is 'buid', and must be one of list, build"):
+        reported("buid", "image")
 
 
 def pushed(*found, monkeypatch, tmp_path):
