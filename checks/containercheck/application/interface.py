@@ -172,6 +172,9 @@ class ApplicationFacts(rfm.RegressionTest):
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.
     ready_image = variable(str, value="", loggable=True)
+    #: Whether only images are wanted, and nothing is run (``containercheck images``): ``build`` builds or pulls them,
+    #: with the software of their checks; ``list`` only reports them.
+    images_only = variable(str, value="")
     #: Whether the program uses GPUs if the partition has any, in its ``devices``.
     gpu = variable(typ.Bool, value=False)
     #: Ranks on a node; None for one for each group of ``threads`` cores.

@@ -20,6 +20,15 @@ CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
 #: Users and groups with trusted files in caches, besides the user and root: names or numbers, separated by commas; a
 #: group has an ``@`` before it.
 CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
+#: Values of the option ``images_only`` of a session, which runs nothing: list the images of a check, or build them.
+LIST_IMAGES, BUILD_IMAGES = "list", "build"
+#: Key of the provenance in such a session: programs of the build step, with their arguments; registry and key.
+IMAGES = "images"
+#: Programs of the build step that provide images, and the one that converts an image for another kind of runtime.
+IMAGE, PULL, READY = IMAGE_PROGRAMS = ("image", "pull", "ready")
+CONVERT = "convert"
+#: Reason of the skip of a case in such a session.
+NOTHING_RUN = "only its images were wanted (images_only)"
 #: Record of an image, which the build step writes next to the link to the image: path, SHA-256 and size in bytes. JSON.
 #: For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
 #: converted image also its original, ``source``.

@@ -224,8 +224,8 @@ class _Image:
 
     def _pulled(self, reference: str) -> dict[str, object]:
         """Return the parts of an image of a registry."""
-        directory = self.site.cache("images")
-        return {"reference": reference, "runtime": self.runtime.command, "directory": directory, "link": self.link}
+        parts = {"reference": reference, "runtime": self.runtime.command, "key": self.site.image_key}
+        return {**parts, "directory": self.site.cache("images"), "link": self.link}
 
     def _stored(self, ready: str, storage: Storage) -> Provision:
         """Return an image that the runtime stores itself."""

@@ -123,6 +123,8 @@ def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(part
         ({"memory_per_node": 512}, "memory_per_node is 512 bytes, which is not plausible: write 96 << 30 for 96 GiB"),
         ({"max_nodes": 0}, "max_nodes is 0 nodes, which is not plausible: write 16 for jobs on up to 16 nodes"),
         ({"software": {"GROMACS": {"tolerance": 0.05}}}, "tolerance is 0.05 percent, which is not plausible: write 5"),
+        ({"image_registry": "registry.example.org"}, "write 'oras://registry.example.org/checks'"),
+        ({"image_registry": "oras://me:secret@host/a"}, "is not the address of a registry"),
         ({"max_pending_time": "soon"}, "max_pending_time: 'soon' is not a duration: write '12h', or '1d6h'"),
     ],
 )
