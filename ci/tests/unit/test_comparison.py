@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import facts_of
-from containercheck import Metric
+from containercheck import Answer, Metric
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import Pairs, Prior
@@ -242,14 +242,6 @@ def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
     )
 
 
-def test_an_interval_that_says_nothing_is_not_printed():
-    comparison = made(
-        estimate=31.0, interval=(-2400.0, 90.0), bound=90.0, above_tolerance=2, rounds=2, open_kind="noisy"
-    )
-    assert str(comparison) == "rate is 31 % worse than bare in this session (tolerance 5 %; above it in 2 of 2 rounds)"
-    assert comparison.answer == "at most 90 % worse; 2 s here is too short to show 5 %"
-
-
 def test_the_columns_do_not_contradict_the_overhead():
     """The medians of the sides say better where the pairs say worse."""
     rounds = [(100, 97), (50, 48), (99, 96), (70, 68), (105, 101), (49, 52)]
@@ -331,12 +323,21 @@ def test_a_row_has_all_that_reports_read():
         "above": 9,
         "spread": comparison.pairs.spread,
         "round_seconds": 4.0,
-        # The check has no answers.
         "answers_compared": False,
     }
     assert low < row.overhead < high
     # What an open one needs.
     assert rows_of(judged([100] * 4, [99, 101, 99, 100])[1])[0].rounds_needed == 6
+
+
+@pytest.mark.parametrize(
+    ("answers", "compared"),
+    # The last one is of one side only: there is nothing to compare it with.
+    [([], False), ([Answer("sum", r"(\d+)")], True), ([Answer("sum", r"(\d+)", side="subject")], False)],
+)
+def test_a_row_says_that_answers_are_not_compared(answers, compared):
+    (row,) = rows_of(judged([100] * 7, [99] * 7, answers=answers)[1])
+    assert row.answers_compared is compared
 
 
 def test_where_processors_are_emulated_nothing_is_judged_in_one_line():

@@ -434,26 +434,6 @@ def test_a_verdict_that_has_fallen_stays_when_a_round_is_replaced(run, evaluated
     assert [pairs.rounds for pairs in result.pairs.values()] == [4, 3]
 
 
-def test_rounds_of_an_earlier_job_come_first(run, evaluated):
-    earlier = [{"baseline": {"rate": 100.0}, "subject": {"rate": 99.0}}] * 5
-    assert evaluated(earlier=earlier).more_would_tell()
-    result = evaluated(*pair(run, 1, 200, 198), earlier=earlier)
-    assert result.values() == {"rate": {"baseline": [100] * 5 + [200], "subject": [99] * 5 + [198]}}
-    assert (result.pairs["subject", "rate"].verdict, result.more_would_tell()) == ("pass", False)
-    # What a round of this job takes.
-    assert result.round_seconds == 2.0
-
-
-def test_the_known_spread_of_the_facts_decides_after_two_rounds(run, evaluated):
-    runs = [made for number in (1, 2) for made in pair(run, number, 100, 25)]
-    known = evaluated(*runs, priors={"rate": [5.0, "12 nights"]})
-    pairs = known.pairs["subject", "rate"]
-    assert (pairs.verdict, pairs.decided_after, pairs.prior.source) == ("fail", 2, "12 nights")
-    assert not known.more_would_tell()
-    alone = evaluated(*runs)
-    assert (alone.pairs["subject", "rate"].verdict, alone.more_would_tell()) == ("inconclusive", True)
-
-
 def test_sides_and_metrics_are_judged_together(run, evaluated):
     metrics = [
         RATE,
@@ -464,15 +444,6 @@ def test_sides_and_metrics_are_judged_together(run, evaluated):
     result = evaluated(*runs, metrics=metrics, sides=[BARE, GENERIC, OTHER])
     assert list(result.pairs) == [(side, name) for side in ("subject", "other") for name in ("rate", "latency")]
     assert {pairs._accepted.metrics for pairs in result.pairs.values()} == {4}
-
-
-def test_two_rounds_do_where_processors_are_emulated_and_one_where_nothing_is_compared(run, evaluated):
-    runs = [pair(run, number, 100, 80) for number in (1, 2)]
-    assert evaluated(*runs[0], emulated=True).more_would_tell()
-    assert not evaluated(*runs[0], *runs[1], emulated=True).more_would_tell()
-    assert evaluated(*runs[0], *runs[1]).more_would_tell()
-    assert evaluated(sides=[BARE]).more_would_tell()
-    assert not evaluated(run(1, "baseline"), sides=[BARE]).more_would_tell()
 
 
 def test_replaced_rounds_and_a_busy_machine_are_told_with_who_it_was():

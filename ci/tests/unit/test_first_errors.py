@@ -20,7 +20,7 @@ from containercheck.session.usage import UsageError
 from containercheck.site import hosts, jobs
 from containercheck.site.sites import Site
 from containercheck.software import images
-from containercheck.software.provision import Unavailable, Wanted
+from containercheck.software.provision import Wanted
 from made import case
 from reframe.core.exceptions import ReframeError
 
@@ -191,14 +191,6 @@ def test_an_old_python_is_said_before_a_file_is_compiled(monkeypatch):
         _ = containercheck.Metric
 
 
-def test_no_container_runtime():
-    here = Site("generic:default", True, "x86_64", 4, 0)
-    with pytest.raises(
-        Unavailable, match="no container runtime: none of apptainer, .*: install Apptainer, or name there"
-    ):
-        images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc"), here)
-
-
 class Log(cache.Entry):
     """A build with a log."""
 
@@ -221,9 +213,3 @@ class Log(cache.Entry):
 def test_no_network(tmp_path, line):
     said = Log(tmp_path, f"I: begins\n{line}\nFATAL:   exit status 1\n")._failure()
     assert said.startswith(f"no network while building debian ({line}): set http_proxy and https_proxy, or a mirror ")
-
-
-def test_no_space_in_the_cache(tmp_path):
-    said = Log(tmp_path, "write: No space left on device\n")._failure()
-    advice = "free some, or set caches in the site's extras"
-    assert said == f"no space left while building debian in {tmp_path}: {advice}"
