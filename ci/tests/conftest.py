@@ -32,6 +32,7 @@ from containercheck.site import node_commands
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+CHECKS = REPOSITORY / "checks"
 #: The programs of the build step and of the job, for Python to run.
 PROGRAMS = node_commands.PROGRAMS
 PLANTED = Path(__file__).resolve().parent / "planted"
@@ -155,6 +156,26 @@ def cluster(*words: str, check: bool = True, patience: float = 120) -> str:
     done = subprocess.run([CLUSTER, *words], cwd="/", text=True, capture_output=True, timeout=patience)
     assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def cluster_up(*words: str, patience: float = 120) -> Iterator[None]:
+    """Have a virtual cluster of the test's own, with these words of ``up``; skip where one is up already."""
+    if STATE.exists():
+        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
+    try:
+        cluster("up", *words, patience=patience)
+        yield
+    finally:
+        cluster("down")
+
+
+#: Variables of a session on the virtual cluster.
+SLURM = {
+    "SLURM_CONF": str(STATE / "slurm.conf"),
+    "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),
+    "RFM_SYSTEM": "virtual-cluster",
+}
 
 
 @pytest.fixture

@@ -13,15 +13,13 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, STATE, cluster, eventually, shared_directory
+from conftest import REPOSITORY, SLURM, cluster, cluster_up, eventually, shared_directory
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
 ]
 
-SLURM = {"SLURM_CONF": str(STATE / "slurm.conf")}
-SITE = REPOSITORY / "config" / "virtual_cluster.py"
 #: One check, the cheapest, in a few short rounds.
 CHEAP = ("-n", "^StartUp%variant=generic", "-S", "rounds=8", "-S", "StartUp.repeats=3")
 #: A start that takes 0.15 s more is within what is accepted against bare: only the nights before tell.
@@ -51,12 +49,8 @@ for name in ("first", "second"):
 @pytest.fixture
 def place():
     """Start the cluster, and make a directory that its nodes see."""
-    if STATE.exists():
-        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
-    cluster("up", "--nodes", "2")
-    with shared_directory() as directory:
+    with cluster_up("--nodes", "2"), shared_directory() as directory:
         yield directory
-    cluster("down")
 
 
 def slurm(*words):
@@ -70,8 +64,6 @@ def night(place, *arguments, **more):
     """Run a night; return its exit status, what it printed, and what it left for programs."""
     own = {
         **SLURM,
-        "RFM_CONFIG_FILES": str(SITE),
-        "RFM_SYSTEM": "virtual-cluster",
         "RFM_PREFIX": str(place),
         "RFM_SQLITE_DB_FILE": str(place / "results.db"),
         "RFM_REPORT_FILE": str(place / "reports" / "last.json"),
@@ -139,7 +131,7 @@ def test_a_partition_that_is_down_is_named_with_its_state_and_the_other_is_run(p
         # A node that is set down and answers comes back by itself: this one does not answer.
         cluster("kill-node", "node2")
     assert eventually(lambda: slurm("sinfo", "-hN", "-p", "second", "-o", "%T").startswith(state))
-    (place / "halves.py").write_text(HALVES.format(path=str(SITE)))
+    (place / "halves.py").write_text(HALVES.format(path=SLURM["RFM_CONFIG_FILES"]))
     command = ("-n", "^StartUp%variant=(bare|generic)", *CHEAP[2:], "--timeout", "15")
     status, output, left = night(place, *command, RFM_CONFIG_FILES=str(place / "halves.py"))
     assert (status, left["problems"]) == (2, []), output
