@@ -141,8 +141,19 @@ def entry_of(command: str) -> dict[str, Any]:
     return {"kind": kind, **json.loads(parts)}
 
 
+def run_command(
+    *words: Any, cwd: Path = REPOSITORY, patience: float = 300, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours without the person's own settings of ReFrame, and return it with what it printed."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    command = [sys.executable, "-m", "containercheck", *map(str, words)]
+    facts = {"cwd": cwd, "env": {**inherited, **environment}, "timeout": patience}
+    return subprocess.run(command, capture_output=True, text=True, **facts)
+
+
 def write_program(path: Path, commands: str) -> None:
-    """Write a shell script that can be run."""
+    """Write a shell script that can be run, in a directory that need not be there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{commands}\n")
     path.chmod(0o755)
 

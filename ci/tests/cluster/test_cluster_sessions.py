@@ -9,14 +9,23 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, SLURM, STATE, TURN, cluster, cluster_up, eventually, shared_directory, write_program
+from conftest import (
+    REPOSITORY,
+    SLURM,
+    STATE,
+    cluster,
+    cluster_up,
+    eventually,
+    run_command,
+    shared_directory,
+    write_program,
+)
 from containercheck.job.explain import explanation
 from containercheck.site import hosts
 
@@ -59,7 +68,7 @@ def meanwhile(place, action):
         return any(record["runs"] for record in records)
 
     def wait():
-        if eventually(ran, TURN):
+        if eventually(ran, 900):
             action()
 
     thread = threading.Thread(target=wait)
@@ -149,15 +158,7 @@ def test_settings_of_the_host_that_do_not_reach_the_container_are_tried_by_a_bin
     }
     words = ["run", "--nocolor", "-n", PING_PONG.format("integrated"), "-S", "seconds=300"]
     with runtime_of(on_cluster, ["node1", "node2"], OTHER_SETTINGS.format(settings=settings)):
-        done = subprocess.run(
-            [sys.executable, "-m", "containercheck", *words],
-            cwd=REPOSITORY,
-            env={**os.environ, **own},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=1200,
-        )
+        done = run_command(*words, patience=1200, **own)
     assert done.returncode == 1, done.stdout
     printed = " ".join(done.stdout.split())
     # What differs, the experiment with its metrics, and what to do, word by word. Whether the bind is all of it depends

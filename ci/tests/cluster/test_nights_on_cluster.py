@@ -10,10 +10,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
-from conftest import REPOSITORY, SLURM, cluster, cluster_up, eventually, shared_directory
+from conftest import SLURM, cluster, cluster_up, eventually, run_command, shared_directory, write_program
 
 pytestmark = [
     pytest.mark.long,
@@ -23,8 +22,7 @@ pytestmark = [
 #: One check, the cheapest, in a few short rounds.
 CHEAP = ("-n", "^StartUp%variant=generic", "-S", "rounds=8", "-S", "StartUp.repeats=3")
 #: A start that takes 0.15 s more is within what is accepted against bare: only the nights before tell.
-SLOWER = """#!/bin/sh
-case $1 in
+SLOWER = """case $1 in
     --version) echo "apptainer version 99.0-made" ;;
     exec) sleep 0.15; exec {runtime} "$@" ;;
     *) exec {runtime} "$@" ;;
@@ -70,15 +68,7 @@ def night(place, *arguments, **more):
     }
     left = place / "reports" / "nightly" / "nightly.json"
     left.unlink(missing_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "containercheck", "nightly", "--nocolor", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, **own, **more},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=1200,
-    )
+    done = run_command("nightly", "--nocolor", *arguments, patience=1200, **own, **more)
     assert left.exists(), done.stdout
     return done.returncode, done.stdout, json.loads(left.read_text())
 
@@ -101,9 +91,7 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_and_clean_nights_have_none
     # The same three nights, and then another runtime.
     shutil.copy(place / "three.db", place / "results.db")
     wrapper = place / "bin" / "apptainer"
-    wrapper.parent.mkdir()
-    wrapper.write_text(SLOWER.format(runtime=shutil.which("apptainer")))
-    wrapper.chmod(0o755)
+    write_program(wrapper, SLOWER.format(runtime=shutil.which("apptainer")))
     nights = []
     for _ in range(2):
         status, output, left = night(place, *CHEAP, PATH=f"{wrapper.parent}:{os.environ['PATH']}")

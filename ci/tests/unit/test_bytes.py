@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from conftest import write_program
 from containercheck.job import disturbance, observation, processes, runtime_start, start_ranks, texts, variables
 from containercheck.job.outputs import reasons
 from hypothesis import example, given, settings
@@ -28,8 +29,7 @@ def _program(place: Path) -> str:
     """Return a program that prints the bytes."""
     program = place.with_name("program")
     if not program.exists():
-        program.write_text(f"#!/bin/sh\ncat {place}\n")
-        program.chmod(0o755)
+        write_program(program, f"cat {place}")
     return str(program)
 
 

@@ -8,19 +8,14 @@ import subprocess
 import sys
 
 import pytest
+from conftest import run_command
 from containercheck.command import parsers
 from containercheck.command.parsers import COMMANDS
 from containercheck.session.usage import OPTIONS
 
 
 def command(*words, **environment):
-    done = subprocess.run(
-        [sys.executable, "-m", "containercheck", *words],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_command(*words, **environment)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -218,8 +218,7 @@ def test_a_watch_is_started_on_every_other_node_and_writes_a_line_a_second(tmp_p
     (tmp_path / "bin").mkdir()
     srun = tmp_path / "bin" / "srun"
     # On this one, in the place of all.
-    srun.write_text('#!/bin/sh\necho "$@" >words\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
+    write_program(srun, 'echo "$@" >words\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
     started = []

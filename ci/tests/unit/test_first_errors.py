@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import containercheck
 import pytest
-from conftest import write_program
+from conftest import run_command, write_program
 from containercheck.command import parsers, run
 from containercheck.job.build import cache
 from containercheck.session import preconditions, reframe_process
@@ -143,10 +142,8 @@ def test_a_login_node_is_not_measured_unless_the_person_says_so(refusal, monkeyp
 @pytest.mark.parametrize("command", ["run", "nightly", "acceptance"])
 def test_each_command_that_measures_asks_for_a_site_file(command, tmp_path):
     write_program(tmp_path / "sbatch", "exit 1")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    words = [sys.executable, "-m", "containercheck", command, *(["sh", "bash"] if command == "acceptance" else [])]
-    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    words = [command, *(["sh", "bash"] if command == "acceptance" else [])]
+    done = run_command(*words, cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     (said,) = (line for line in done.stdout.splitlines() if "error" in line)
     assert (done.returncode, done.stderr) == (64, "")
     assert "error: sbatch is here, and no site file says which nodes to measure" in said

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, run_command
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
@@ -412,18 +412,13 @@ def test_commands_are_one_line_and_select_one_case(shown):
         assert len({name for name in names if re.search(words[words.index("-n") + 1], name)}) == 1
 
 
-def command(*arguments, options=(), **environment):
-    words = [sys.executable, *options, "-m", "containercheck", "report", *map(str, arguments)]
-    return subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True)
-
-
 def test_a_database_becomes_a_page_by_one_command(tmp_path):
     path = made.store(
         tmp_path / "results.db", [made.session(number, [made.case(rows=[made.row()])]) for number in range(2)]
     )
     # Its directory is made where there is none.
     page = tmp_path / "pages" / "today" / "night.html"
-    result = command("--html", page, "--database", path)
+    result = run_command("report", "--html", page, "--database", path)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"written: {page}, ")
     assert "2 nights of history" in page.read_text()
@@ -431,7 +426,9 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
 
 def test_a_python_without_the_packages_of_a_page_names_them(tmp_path):
     # Without its own packages, this Python is any other one.
-    result = command("--html", tmp_path / "x.html", options=["-S"], PYTHONPATH=str(REPOSITORY / "checks"))
+    words = [sys.executable, "-S", "-m", "containercheck", "report", "--html", tmp_path / "x.html"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
+    result = subprocess.run(words, env=environment, capture_output=True, text=True)
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")

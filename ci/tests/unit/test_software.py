@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import entry_of
+from conftest import entry_of, write_program
 from containercheck import Step, software
 from containercheck.application.declare import PROGRAM
 from containercheck.check import build
@@ -115,8 +115,7 @@ def test_what_to_do_about_absent_software_is_what_the_check_and_the_site_say(fac
 
 
 def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
-    (tmp_path / "gmx_own").write_text("#!/bin/sh\n")
-    (tmp_path / "gmx_own").chmod(0o755)
+    write_program(tmp_path / "gmx_own", "")
     wanted = Wanted("GROMACS", "gmx_own", environ={"PATH": str(tmp_path)})
     assert host.provide_program(wanted, HERE).program == "gmx_own"
     (look,) = host.provide_program(wanted, AWAY).activate
