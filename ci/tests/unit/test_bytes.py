@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import write_program
+from conftest import evaluation_of, facts_of, record_of, run_of, write_program
+from containercheck import Answer, Metric
 from containercheck.job import disturbance, observation, processes, runtime_start, start_ranks, texts, variables
 from containercheck.job.outputs import reasons
 from hypothesis import example, given, settings
@@ -33,12 +34,23 @@ def _program(place: Path) -> str:
     return str(program)
 
 
+def _evaluated(place: Path) -> object:
+    """Return what is read of a run that printed the bytes, and its metric and answer."""
+    place.with_name("out").write_bytes(place.read_bytes() + b"\nrate 1\nsum 1\n")
+    place.with_name("err").write_bytes(place.read_bytes())
+    facts = facts_of([Metric("rate", r"^rate (\S+)", "x")], [Answer("sum", r"^sum (\d+)")])
+    runs = [run_of(side, ".", status=status) for status in (0, 3) for side in ("baseline", "subject")]
+    result = evaluation_of(record_of(*runs), facts, place.parent)
+    return [result.final_problems(), result.values()]
+
+
 #: By what it reads: a function of the file with the bytes.
 READERS = {
     "a file": texts.read,
     "its end": texts.tail,
     "both ends": texts.ends,
     "an observation": _observed,
+    "a run": _evaluated,
     "a reason": lambda place: reasons.why(texts.tail(place), texts.tail(place)),
     "ranks that start": lambda place: [*start_ranks.read(texts.tail(place), 1)],
     "the watch on another node": lambda place: disturbance._parsed(place.read_bytes()),

@@ -12,16 +12,13 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Answer, Metric
-from containercheck.job import contract, processes, start_ranks
+from containercheck.job import contract
 from containercheck.job.container_runtimes import by_name
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
 from containercheck.job.verdict.builds import provenance
-from containercheck.results.row import Record
 from containercheck.sides.sides import Container, HostMpi, Program, Side
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from saved import OUTPUTS
 
 RATE = Metric("rate", r"^rate (\S+)", "x")
@@ -104,23 +101,6 @@ def test_a_time_that_is_negative_or_not_finite_is_no_gain(run, evaluated, value,
     assert "metric start" in result.final_problems()[0]
 
 
-@given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_are_read(tmp_path, out, err, is_valid):
-    """A program may print what it likes, also beside what is looked for; the record of it can be written."""
-    (tmp_path / "run").mkdir(exist_ok=True)
-    metrics = b"\nrate 1\ncheck PASSED\nsum 1\nranks 1\n" if is_valid else b""
-    (tmp_path / "run/out").write_bytes(out + metrics)
-    (tmp_path / "run/err").write_bytes(err)
-    runs = [run_of(side, "run", status=status) for status in (0, 3) for side in SIDES]
-    facts = facts_of([RATE], [CHECK, SUM], RANK_COUNT)
-    result = evaluation_of(record_of(*runs), facts, tmp_path)
-    json.dumps([result.final_problems(), result.values()]).encode()
-    seen = start_ranks.read((out + err).decode(errors="replace"), 1)
-    start_ranks.explain(seen, 2, start_ranks.Host("Open MPI 4.1.4", "")).encode()
-    assert processes.output_of(["cat", str(tmp_path / "run/out")]) == (out + metrics).decode(errors="replace")
-
-
 @pytest.mark.parametrize(
     ("text", "facts", "kind"),
     [
@@ -196,6 +176,15 @@ def test_answers_are_compared_with_the_side_that_a_side_is_meant_for(run, evalua
     (problem,) = result.final_problems()
     assert problem == "round 1: answers differ: sum is 2.0, bare 1.0 (differs by 1, accepted 0)"
     assert kinds(result) == [(DIFFER, "other")]
+
+
+def test_an_answer_of_one_side_is_asked_of_that_side(run, evaluated):
+    """As the kernels of an image that was built for a processor."""
+    native = Answer("kernels", r"^kernels (\w+)", equals="AVX_512", side="subject")
+    runs = [run(1, "baseline", "kernels SSE4\n"), run(1, "subject", "kernels AVX2\n")]
+    result = evaluated(*runs, metrics=(), answers=[native])
+    assert kinds(result) == [(WRONG, "subject")]
+    assert result.problems[0].text == "wrong answer: kernels is 'AVX2', must be 'AVX_512'"
 
 
 LEFT = {"leftover_processes": ["sleep", "cat"]}
@@ -348,40 +337,18 @@ def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
         assert (problem(HOST, HOST, None, bare, bound) == "") == is_own
 
 
-def test_a_job_without_a_record_has_run_no_rounds(tmp_path):
-    assert Record.read(tmp_path) == Record()
-    for text in ("", "{}", '{"runs": []}'):
-        (tmp_path / "rounds.json").write_text(text)
-        assert not Record.read(tmp_path).complete
-    (tmp_path / "rounds.json").write_text(json.dumps(record_of(run_of("baseline", "1"))))
-    assert Record.read(tmp_path).complete
-
-
 def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
-    (tmp_path / "subject.runtime.json").write_text('{"command": "apptainer", "version": "apptainer version 1.4.5"}')
     runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE, bound=["0", "1"]))
-    assert provenance(runs, {}, tmp_path) == {
-        "host": "here",
-        "machine": {"kernel": "6.1.0"},
-        "kept_awake": False,
-        "builds": {},
-        "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
-        "bound": {"subject": ["0", "1"]},
-        "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},
-        "started": {},
-    }
-    (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
     found = provenance(runs, {}, tmp_path)
-    assert (found["image"], found["image_sha256"]) == ("/images/hpcc.sif", "abc")
-    assert found["image_bytes"] == 3 and "image_content_bytes" not in found
-    counted = {"path": "/images/old.sif", "sha256": "def", "bytes": 3, "content_bytes": 5}
-    (tmp_path / "old.image.json").write_text(json.dumps(counted))
-    (own,) = provenance(runs, {}, tmp_path)["images"].values()
-    assert (own["image_bytes"], own["image_content_bytes"]) == (3, 5)
-    (tmp_path / "old.image.json").unlink()
-    spack = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
-    (tmp_path / "image.json").write_text(json.dumps({"path": "/hpcg.sif", "sha256": "abc", "bytes": 3, "tree": spack}))
-    assert provenance(runs, {}, tmp_path)["image_tree"] == spack
+    assert (found["mpi"], found["bound"]) == (dict.fromkeys(SIDES, [*HOST]), {"subject": ["0", "1"]})
+    tree = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
+    facts = {"path": "/images/hpcg.sif", "sha256": "abc", "bytes": 3}
+    for name, more in (("", {"tree": tree}), ("old.", {"content_bytes": 5})):
+        (tmp_path / f"{name}image.json").write_text(json.dumps({**facts, **more}))
+    found = provenance(runs, {}, tmp_path)
+    assert (found["image"], found["image_sha256"], found["image_tree"]) == ("/images/hpcg.sif", "abc", tree)
+    (old,) = found["images"].values()
+    assert (old["image_bytes"], old["image_content_bytes"]) == (3, 5)
 
 
 def pair(run, number, baseline, subject, **facts):
