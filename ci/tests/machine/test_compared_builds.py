@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from conftest import PLANTED, REPOSITORY, entry_of
+from conftest import REPOSITORY, entry_of
 from containercheck import Candidate
 from containercheck.job import architectures
 from containercheck.job.container_runtimes import by_name
@@ -22,21 +22,6 @@ CHECKS = REPOSITORY / "checks"
 
 def partition(arch, architecture="x86_64", **facts):
     return Site("a:b", is_here=False, architecture=architecture, cores=2, gpus=0, **{"arch": arch, **facts})
-
-
-def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
-    """The limit has 600 s before the rounds, twice 60 s of rounds, and two failures of each side."""
-    expected = {}
-    for compared in ("", "runtimes=old:apptainer,new:apptainer", "runtimes=old:apptainer,a:apptainer,b:apptainer"):
-        words = ["-S", compared] if compared else []
-        result = session("--dry-run", "-n", "Planted", *words, checks=PLANTED)
-        for variant in ("bare", "generic"):
-            case = result.case(variant)["expected"]
-            expected.setdefault(variant, []).append((case["expected"], case["at_most"]))
-    assert expected == {
-        "bare": [(165, 1800)] * 3,
-        "generic": [(15 + 2 * count * 150, 720 + 2 * count * 600) for count in (2, 3, 4)],
-    }
 
 
 # The instruction set.

@@ -59,27 +59,23 @@ def test_minutes_are_spent_on_what_they_close(opened):
     assert {case["mark"] for case in cases} == {"seen"}
 
 
-def test_a_session_without_minutes_has_the_usual_ones(opened):
-    status, output = run(opened, "-n", "Known")
-    assert status == 0, output
-    assert "1 case(s), 60 s each: 1 minutes if nothing fails" in output
-    assert passes(output) == [["Known"], ["Known"]]
-    assert measured(opened) == [{"Known": [60] * 12}, {"Known": [60] * 12 + [31] * 6}]
-    assert table(output)[-1].endswith("the only verdict is closed")
-
-
-def test_each_check_has_the_time_of_the_command_line(opened):
-    status, output = run(opened, "-n", "Known", "-S", "seconds=60")
-    assert (status, len(passes(output))) == (0, 1), output
-    assert "if nothing fails" not in output
-
-
-def test_a_pass_that_closes_nothing_ends_it(opened):
-    status, output = run(opened, "--minutes", "2", "-n", "Stubborn", "-S", "seconds=10")
-    assert status == 0, output
-    assert passes(output) == [["Stubborn"], ["Stubborn"]]
-    assert measured(opened)[-1] == {"Stubborn": [10] * 4}
-    assert "0 of 1 open verdict(s) closed" in output
+@pytest.mark.parametrize(
+    ("words", "rounds"),
+    [
+        # Without minutes the session has the usual ones; with seconds each check has these, and one pass.
+        (("-n", "Known"), [{"Known": [60] * 12}, {"Known": [60] * 12 + [31] * 6}]),
+        (("-n", "Known", "-S", "seconds=60"), [{"Known": [60] * 12}]),
+        # A pass that closes nothing ends it.
+        (("--minutes", "2", "-n", "Stubborn", "-S", "seconds=10"), [{"Stubborn": [10] * 2}, {"Stubborn": [10] * 4}]),
+        # A fixed number of rounds is one pass.
+        (("--minutes", "2", "-n", "Soon", "-S", "rounds=3"), [{"Soon": [60] * 3}]),
+    ],
+)
+def test_a_session_goes_on_as_long_as_its_words_allow(opened, words, rounds):
+    status, output = run(opened, *words)
+    assert (status, measured(opened)) == (0, rounds), output
+    assert ("1 case(s), 60 s each: 1 minutes if nothing fails" in output) == (words == ("-n", "Known"))
+    assert ("0 of 1 open verdict(s) closed" in output) == ("Stubborn" in words)
 
 
 def test_slowness_that_shows_later_is_a_failure(opened):
@@ -113,12 +109,6 @@ def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     assert not running(stage)
     assert "containercheck run --minutes 1 --resume" in table(output)[-2]
     assert measured(opened)[0] == {"Waits": [10] * 2}
-
-
-def test_a_fixed_number_of_rounds_is_one_pass(opened):
-    status, output = run(opened, "--minutes", "2", "-n", "Soon", "-S", "rounds=3")
-    assert status == 0, output
-    assert (passes(output), measured(opened)) == ([["Soon"]], [{"Soon": [60] * 3}])
 
 
 def test_what_is_open_goes_on_later(opened):

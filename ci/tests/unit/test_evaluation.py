@@ -170,6 +170,16 @@ def test_a_candidate_that_cannot_be_prepared_is_named_and_the_others_are_judged(
     assert result.final_problems() == ["one: it cannot be prepared: error: podman is not on the PATH of node1"]
 
 
+def test_a_metric_of_one_side_is_read_there_only_and_compared_with_nothing(run, evaluated):
+    own = Metric("report", r"^report (\S+)", "of 1", sides=("subject",))
+    runs = [run(1, "baseline", "rate 2\n"), run(1, "subject", "rate 1\nreport 0.67\n")]
+    result = evaluated(*runs, metrics=[RATE, own])
+    assert (result.final_problems(), result.values()["report"]) == ([], {"subject": [0.67]})
+    assert list(result.pairs) == [("subject", "rate")]
+    result = evaluated(runs[0], run(1, "subject", "rate 1\n"), metrics=[RATE, own])
+    assert "metric report not found" in result.final_problems()[0]
+
+
 def test_answers_are_compared_with_the_side_that_a_side_is_meant_for(run, evaluated):
     runs = [run(1, "other", "sum 2\n"), run(1, "subject", "sum 1\n"), run(1, "baseline", "sum 1\n")]
     result = evaluated(*runs, metrics=(), answers=[SUM], sides=[BARE, GENERIC, OTHER])

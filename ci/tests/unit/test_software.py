@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from conftest import entry_of, write_program
@@ -237,15 +236,6 @@ def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):
             with pytest.raises(ReframeError, match="^no space$"):
                 software.require_built(tmp_path, "err")
     software.require_built(tmp_path, "err")
-
-
-def test_a_job_that_builds_is_small():
-    scheduler = SimpleNamespace(registered_name="slurm")
-    job = SimpleNamespace(scheduler=scheduler, options=None)
-    build._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
-    assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", ["--no-requeue"])
-    build._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
-    assert job.options == ["--no-requeue", "--partition=build"]
 
 
 def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
