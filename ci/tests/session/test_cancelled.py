@@ -16,7 +16,7 @@ from containercheck.job import processes
 
 
 def identity(pid):
-    """Return name and start of a living process, by which it is known whoever has its number later; None if it ended."""
+    """Return name and start of a living process, whose number may be given again; None if it has ended."""
     with contextlib.suppress(OSError):
         name, fields = processes.status_of(pid)
         return None if fields[0] == "Z" else (name, fields[19])

@@ -7,8 +7,8 @@ import re
 import signal
 
 import pytest
-from conftest import eventually, start_made
-from session_place import place, run, running, start, table  # noqa: F401
+from conftest import eventually
+from places import place, run, running, start, table  # noqa: F401
 
 HERE = "open_checks.py"
 
@@ -153,10 +153,10 @@ def test_an_acceptance_that_lost_a_case_is_undecided(opened):
         "run.conclude_with_metrics", "lambda *all: acceptance.conclude(dict(generic='1'), *all)"
     )
     chosen = ("1.4", "-n", "Quick|Known", "-S", "rounds=20")
-    status, output = comparing(opened, *chosen, program=program)
+    status, output = run(opened, *chosen, program=program)
     assert status == 0, output
     said = lacking(opened, "Known").replace("run: ", "run: error: ")
-    status, output = comparing(opened, *chosen, program=program)
+    status, output = run(opened, *chosen, program=program)
     assert (status, said in output, "run: undecided: " in output) == (2, True, True), output
 
 
@@ -171,26 +171,20 @@ sys.exit(run.session(arguments, place, run.conclude_with_metrics, dict(old="one"
 """
 
 
-def comparing(place, new, *arguments, program=COMPARING):
-    process = start_made(program, place, new, *arguments)
-    output, _ = process.communicate(timeout=300)
-    return process.returncode, output
-
-
 def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
     """ci/acceptance OLD NEW1, then OLD NEW2 --resume: NEW2 passed before it ran."""
     assert run(opened, "-n", "Quick", "-S", "seconds=10")[0] == 0
-    status, output = comparing(opened, "1.4", "--resume", "-n", "Quick|Soon", "-S", "seconds=10")
+    status, output = run(opened, "1.4", "--resume", "-n", "Quick|Soon", "-S", "seconds=10", program=COMPARING)
     assert "the last session compared bare and containers only, and not old one, new 1.4" in output
     assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
-    status, output = comparing(opened, "1.5", "--resume", "-n", "Quick|Soon", "-S", "seconds=10")
+    status, output = run(opened, "1.5", "--resume", "-n", "Quick|Soon", "-S", "seconds=10", program=COMPARING)
     assert "run: the last session compared old one, new 1.4, and not old one, new 1.5: this one begins anew" in output
     assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
     # What is open of the same one goes on, with its arguments.
-    status, output = comparing(opened, "1.5", "--resume")
+    status, output = run(opened, "1.5", "--resume", program=COMPARING)
     assert (status, passes(output)) == (0, [["Soon"]]), output
     # Where nothing is open, what was found out is said again: it may have been rejected.
-    status, output = comparing(opened, "1.5", "--resume")
+    status, output = run(opened, "1.5", "--resume", program=COMPARING)
     assert (status, passes(output)) == (0, [])
     assert [line.split()[0] for line in table(output)[1:3]] == ["Quick", "Soon"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import run_command
-from session_place import PLAIN, place, run  # noqa: F401
+from places import PLAIN, place, run  # noqa: F401
 
 
 def test_a_session_shows_its_cases_and_not_reframes_log(place):

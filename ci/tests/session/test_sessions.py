@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 from conftest import eventually
-from session_place import PLAIN, place, run, running, start, table  # noqa: F401
+from places import PLAIN, place, run, running, start, table  # noqa: F401
 
 
 def test_a_session_ends_with_the_table(place):
