@@ -32,9 +32,7 @@ from containercheck.site import hosts
 # ReFrame matches names without their blanks.
 PING_PONG = "PingPong%variant={}%num_nodes=2"
 
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
-]
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -24,10 +24,7 @@ LIKE = {
 #: Two rounds, one in each order; how fast it is, is not for a test to say.
 FEW = ("-S", "rounds=2", "-S", "strict_check=no")
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
 
 class Centre:

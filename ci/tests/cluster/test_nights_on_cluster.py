@@ -14,10 +14,7 @@ import subprocess
 import pytest
 from conftest import SLURM, cluster, cluster_up, eventually, run_command, shared_directory, write_program
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
 #: One check, the cheapest, in a few short rounds.
 CHEAP = ("-n", "^StartUp%variant=generic", "-S", "rounds=8", "-S", "StartUp.repeats=3")

@@ -12,18 +12,11 @@ import pytest
 from conftest import CHECKS, SLURM, cluster, cluster_up, eventually, reframe_command, shared_directory, write_program
 from engine_srun import write_srun
 
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
-]
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
 FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "quiet=0")
 #: Candidates by name: Apptainer in all its ways, and runtimes of other kinds.
-RUNTIMES = {
-    "file": "apptainer",
-    "unpacked": "apptainer+unpacked",
-    "podman": "podman",
-    "charliecloud": "ch-run",
-}
+RUNTIMES = {"file": "apptainer", "unpacked": "apptainer+unpacked", "podman": "podman", "charliecloud": "ch-run"}
 #: Each node has images of its own in its memory: its /tmp is no other's.
 STORAGE = """
 [storage]

@@ -60,10 +60,7 @@ need_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can let this 
     ("tools", "said"),
     [
         # Nothing at all.
-        (
-            (),
-            "gcc g++ mpicc mpirun a container runtime (apptainer singularity sarus shifter docker podman ch-run)",
-        ),
+        ((), "gcc g++ mpicc mpirun a container runtime (apptainer singularity sarus shifter docker podman ch-run)"),
         # Sarus, Shifter and Docker need no Apptainer, and none of what that builds images with.
         (("gcc", "g++", "mpicc", "mpirun", "sarus"), ""),
         (("gcc", "g++", "mpicc", "docker"), "mpirun"),

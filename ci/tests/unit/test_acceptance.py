@@ -96,12 +96,7 @@ ANSWERED = ({"old": {}, "new": {}},)
         # A check without metrics counts by its answers.
         ([case(measured=ANSWERED), case("pass")], [], 0, "acceptance: accepted: 2 accepted, 0 rejected, 0 undecided"),
         ([case(measured=ANSWERED, result="fail", reason="wrong answer")], [], 1, "wrong answer"),
-        (
-            [case("pass")],
-            ["stopped by SIGTERM"],
-            2,
-            "acceptance: undecided: 1 accepted, 0 rejected, 0 undecided: not",
-        ),
+        ([case("pass")], ["stopped by SIGTERM"], 2, "acceptance: undecided: 1 accepted, 0 rejected, 0 undecided: not"),
         ([case(result="skip", reason="no image")], [], 2, "acceptance: error: no check was run"),
         ([], [], 2, "acceptance: error: no check was run"),
     ],

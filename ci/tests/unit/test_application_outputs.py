@@ -119,11 +119,7 @@ ANSWERS = [
     (BTMZ, "btmz/passing", {"verification": "SUCCESSFUL", "threads": 2, "norms": pytest.approx(137183.0, rel=0.2)}),
     (OpenFOAM, "openfoam/passing", {"cells": 7990, "iterations": 50, "drag_coefficient": pytest.approx(0.512896)}),
     # A fluid that flows at 0.05 everywhere has half the square of that.
-    (
-        Palabos,
-        "palabos/passing",
-        {"sites": 2 * 64**3, "steps": 60, "energy": pytest.approx(0.5 * 0.05**2, rel=0.1)},
-    ),
+    (Palabos, "palabos/passing", {"sites": 2 * 64**3, "steps": 60, "energy": pytest.approx(0.5 * 0.05**2, rel=0.1)}),
     (MueLu, "muelu/passing", {"unknowns": 80**3, "convergence": "reached"}),
     (HPCG, "hpcg/passing", {"result": "VALID", "unknowns": 2 * 32**3}),
     (QuantumEspresso, "espresso/passing", {"total_energy": pytest.approx(-12.42610614, abs=1e-6)}),
@@ -432,8 +428,7 @@ def test_ambers_threads_are_confirmed_where_there_is_more_than_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("later", "rounds", "starts", "others"),
-    [(0.3, 2, "fail", None), (0.3, 4, "fail", None), (0.0, 6, "pass", "pass")],
+    ("later", "rounds", "starts", "others"), [(0.3, 2, "fail", None), (0.3, 4, "fail", None), (0.0, 6, "pass", "pass")]
 )
 def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, starts, others):
     """Four rounds, as a confirming run had, left 0.3 s undecided: the spread was stated as a tenth of a second."""

@@ -204,8 +204,7 @@ def test_a_failure_names_all_metrics_that_failed_in_one_line_and_those_that_may_
 
 
 @pytest.mark.parametrize(
-    ("source", "usual"),
-    [("12 nights", "3 % known from 12 nights"), ("default", "default of 3 %")],
+    ("source", "usual"), [("12 nights", "3 % known from 12 nights"), ("default", "default of 3 %")]
 )
 def test_rounds_that_contradict_what_is_known_of_them_are_told(source, usual):
     facts = {**NOISY, "open_kind": "noisy", "prior": Prior(3.0, source)}

@@ -64,10 +64,7 @@ def test_a_case_is_explained_with_what_was_tried():
         ({"results": [made.opened("noisy")]}, "open  HPCC generic  rate                 +1 ± 2 %"),
         ({"results": [made.opened("slower")]}, "slow? HPCC generic  rate"),
         ({"results": [made.row()]}, "pass  HPCC generic  rate                 +1 ± 2 %"),
-        (
-            {"variant": "bare", "results": [made.alone("rate", 52.5)]},
-            "ran   HPCC bare  rate                 52.5 ns",
-        ),
+        ({"variant": "bare", "results": [made.alone("rate", 52.5)]}, "ran   HPCC bare  rate                 52.5 ns"),
         ({"result": "skip", "skip_reason": "no image"}, "not run: HPCC generic, 1 node(s): no image"),
     ],
 )

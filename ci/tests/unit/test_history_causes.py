@@ -85,10 +85,7 @@ def test_facts_that_come_and_go_or_were_not_recorded_are_no_difference():
 def test_digests_are_short_and_take_the_place_of_the_path():
     images = [{"image": f"/images/{n}.sif", "image_sha256": 64 * n, "mpi": {"subject": ["/a", n]}} for n in "ab"]
     found = points(*images)
-    assert differences(found[:1], found[1:]) == [
-        "image: aaaaaaaaaaaa -> bbbbbbbbbbbb",
-        "MPI library: /a, a -> /a, b",
-    ]
+    assert differences(found[:1], found[1:]) == ["image: aaaaaaaaaaaa -> bbbbbbbbbbbb", "MPI library: /a, a -> /a, b"]
 
 
 def test_the_provenance_of_a_level_before_the_last_does_not_count():

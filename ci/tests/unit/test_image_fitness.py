@@ -167,11 +167,7 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def here(monkeypatch):
     """Let the command see an image and a machine of ours."""
-    monkeypatch.setattr(
-        image_command.inventory,
-        "inventory",
-        lambda: HERE,
-    )
+    monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
     facts = image("libc glibc 2.36\nprogram gmx_mpi")
     monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
     return facts

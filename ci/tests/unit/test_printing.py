@@ -31,11 +31,7 @@ def run_once(tmp_path, script, most):
     """Run a script once, and return its part of the record."""
     (tmp_path / "script.sh").write_text(script)
     done = subprocess.run(
-        [sys.executable, "-c", ONCE.format(most=most)],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=300,
+        [sys.executable, "-c", ONCE.format(most=most)], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300
     )
     return json.loads(done.stdout.splitlines()[-1])
 

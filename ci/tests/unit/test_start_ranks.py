@@ -239,11 +239,7 @@ def fails_at(number, otherwise=ONE_JOB):
     ("plain", "patience", "line"),
     [
         # Without it nothing changes.
-        (
-            SINGLETONS,
-            300.0,
-            IN_VAIN,
-        ),
+        (SINGLETONS, 300.0, IN_VAIN),
         # The first start fails; the next one, the same again, does not.
         (fails_at(1), 300.0, "generic: started again in the same way, its ranks came up: the start fails at times"),
         # Without it all starts fail; with it, the second one.
