@@ -43,11 +43,7 @@ def test_the_last_session_is_kept_where_a_variable_does_not_exist(place):
 
 
 @pytest.mark.parametrize(
-    ("word", "failed"),
-    [
-        ("NoSoftware.second=10", {"NoSoftware"}),
-        ("Plantde.rounds=2", {"NoSoftware", "Planted"}),
-    ],
+    ("word", "failed"), [("NoSoftware.second=10", {"NoSoftware"}), ("Plantde.rounds=2", {"NoSoftware", "Planted"})]
 )
 def test_under_reframe_alone_the_checks_that_it_concerns_fail(session, word, failed):
     result = session("-n", "NoSoftware%variant=bare|Planted%variant=bare", "-S", word, "-S", "rounds=1")

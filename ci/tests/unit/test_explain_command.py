@@ -26,24 +26,19 @@ CAUSE = {
 METRIC = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
 
 
-RAW = {
-    "name": "HPCC %variant=generic %num_nodes=1",
-    "display_name": "HPCC %variant=generic %num_nodes=1",
-    "unique_name": "HPCC_1",
-    "system": "here",
-    "partition": "only",
-    "environ": "builtin",
-    "variant": "generic",
-    "num_nodes": 1,
-    "result": "fail",
-    "fail_phase": "performance",
-    "fail_reason": "performance error: rate is 34 % worse",
-    "results": [],
-}
+RAW = made.case(
+    "HPCC",
+    result="fail",
+    fail_phase="performance",
+    fail_reason="performance error: rate is 34 % worse",
+    system="here",
+    partition="only",
+    provenance={},
+)
 
 
 def cases(**facts):
-    return collect([{"runs": [{"testcases": [{**RAW, **facts}]}]}])
+    return made.cases([{**RAW, **facts}])
 
 
 def test_a_case_is_explained_with_what_was_tried():
@@ -69,10 +64,7 @@ def test_a_case_is_explained_with_what_was_tried():
         ({"results": [made.opened("noisy")]}, "open  HPCC generic  rate                 +1 ± 2 %"),
         ({"results": [made.opened("slower")]}, "slow? HPCC generic  rate"),
         ({"results": [made.row()]}, "pass  HPCC generic  rate                 +1 ± 2 %"),
-        (
-            {"variant": "bare", "results": [made.alone("rate", 52.5)]},
-            "ran   HPCC bare  rate                 52.5 ns",
-        ),
+        ({"variant": "bare", "results": [made.alone("rate", 52.5)]}, "ran   HPCC bare  rate                 52.5 ns"),
         ({"result": "skip", "skip_reason": "no image"}, "not run: HPCC generic, 1 node(s): no image"),
     ],
 )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import containercheck
 import pytest
-from conftest import write_program
+from conftest import run_command, write_program
 from containercheck.command import parsers, run
 from containercheck.job.build import cache
 from containercheck.session import preconditions, reframe_process
@@ -20,7 +19,7 @@ from containercheck.session.usage import UsageError
 from containercheck.site import hosts, jobs
 from containercheck.site.sites import Site
 from containercheck.software import images
-from containercheck.software.provision import Unavailable, Wanted
+from containercheck.software.provision import Wanted
 from made import case
 from reframe.core.exceptions import ReframeError
 
@@ -143,10 +142,8 @@ def test_a_login_node_is_not_measured_unless_the_person_says_so(refusal, monkeyp
 @pytest.mark.parametrize("command", ["run", "nightly", "acceptance"])
 def test_each_command_that_measures_asks_for_a_site_file(command, tmp_path):
     write_program(tmp_path / "sbatch", "exit 1")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    words = [sys.executable, "-m", "containercheck", command, *(["sh", "bash"] if command == "acceptance" else [])]
-    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    words = [command, *(["sh", "bash"] if command == "acceptance" else [])]
+    done = run_command(*words, cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     (said,) = (line for line in done.stdout.splitlines() if "error" in line)
     assert (done.returncode, done.stderr) == (64, "")
     assert "error: sbatch is here, and no site file says which nodes to measure" in said
@@ -191,14 +188,6 @@ def test_an_old_python_is_said_before_a_file_is_compiled(monkeypatch):
         _ = containercheck.Metric
 
 
-def test_no_container_runtime():
-    here = Site("generic:default", True, "x86_64", 4, 0)
-    with pytest.raises(
-        Unavailable, match="no container runtime: none of apptainer, .*: install Apptainer, or name there"
-    ):
-        images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc"), here)
-
-
 class Log(cache.Entry):
     """A build with a log."""
 
@@ -221,9 +210,3 @@ class Log(cache.Entry):
 def test_no_network(tmp_path, line):
     said = Log(tmp_path, f"I: begins\n{line}\nFATAL:   exit status 1\n")._failure()
     assert said.startswith(f"no network while building debian ({line}): set http_proxy and https_proxy, or a mirror ")
-
-
-def test_no_space_in_the_cache(tmp_path):
-    said = Log(tmp_path, "write: No space left on device\n")._failure()
-    advice = "free some, or set caches in the site's extras"
-    assert said == f"no space left while building debian in {tmp_path}: {advice}"

@@ -9,10 +9,22 @@ import sys
 import pytest
 from containercheck.results import database
 from containercheck.results.database import Damaged, DatabaseError, read
-from killed_writer import KILLED  # noqa: F401
 from made_nights import DAY, NOON, raw, report, row
 from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
+
+#: Writes to a database, and dies before it is done, so that SQLite's own files stay beside it.
+DIES = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = " + sys.argv[2])
+# So little memory that pages get to the file before the end of the transaction.
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN")
+for number in range(200):
+    connection.execute("UPDATE sessions SET json_blob = ? || json_blob", ("x" * 1000,))
+os._exit(9)
+"""
 
 
 @pytest.fixture
@@ -69,7 +81,7 @@ def test_what_a_killed_writer_left_half_done_is_taken_back(path, store):
     for name in ("First", "Second"):
         store(raw(row(), name=name, notes=["n" * 5000]))
     before = path.read_bytes()
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", DIES, str(path), "DELETE"])
     journal = path.with_name("results.db-journal")
     assert journal.exists()
     assert path.read_bytes() != before
@@ -147,19 +159,6 @@ def test_a_file_that_nobody_may_write_to_is_read(path, store):
         assert names(read(path)) == ["Fine"]
     finally:
         path.parent.chmod(0o755)
-
-
-#: Writes to a database, and dies before it is done, so that SQLite's own files stay beside it.
-DIES = """
-import os, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA journal_mode = " + sys.argv[2])
-connection.execute("PRAGMA cache_size = 1")
-connection.execute("BEGIN")
-for number in range(99):
-    connection.execute("INSERT INTO sessions VALUES (?, 0, 0, ?, 0)", (number, "x" * 9999))
-os._exit(9)
-"""
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])

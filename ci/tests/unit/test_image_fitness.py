@@ -134,8 +134,7 @@ def test_an_image_that_is_not_there_is_said_in_a_line(tmp_path):
 def test_a_container_that_does_not_start_says_why(tmp_path):
     (tmp_path / "my.sif").write_text("no image")
     command = tmp_path / "apptainer"
-    command.write_text("#!/bin/sh\nprintf '\\033[31mFATAL:   could not open image\\n\\033[0m\\n' >&2; exit 255\n")
-    command.chmod(0o755)
+    write_program(command, "printf '\\033[31mFATAL:   could not open image\\n\\033[0m\\n' >&2; exit 255")
     with pytest.raises(image_facts.ImageError, match=r"starts: FATAL: +could not open image$"):
         image_facts.read(str(tmp_path / "my.sif"), str(command))
 
@@ -168,11 +167,7 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def here(monkeypatch):
     """Let the command see an image and a machine of ours."""
-    monkeypatch.setattr(
-        image_command.inventory,
-        "inventory",
-        lambda: HERE,
-    )
+    monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
     facts = image("libc glibc 2.36\nprogram gmx_mpi")
     monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
     return facts

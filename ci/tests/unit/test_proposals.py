@@ -325,9 +325,3 @@ def test_a_brace_on_a_command_line_and_a_damaged_session_stop_nothing(place, nig
     assert "median of 11 nights" in diff
     (line,) = said.splitlines()
     assert "is left out: " in line
-
-
-def test_a_wrong_command_line_ends_with_64(run):
-    with pytest.raises(SystemExit) as ended:
-        run("--nights", "3")
-    assert ended.value.code == 64

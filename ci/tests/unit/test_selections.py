@@ -193,10 +193,7 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
             [case("A", row(needed=19, rounds=2, spread_source="default"))],
             "the only verdict is open after too few rounds for a forecast: containercheck run --resume",
         ),
-        (
-            [case("A", row("fail"), row(needed=20), result="fail")],
-            "the only verdict is closed",
-        ),
+        ([case("A", row("fail"), row(needed=20), result="fail")], "the only verdict is closed"),
     ],
 )
 def test_the_last_line_says_how_far_the_verdicts_are(cases, text):

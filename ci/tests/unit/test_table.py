@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import made
 import pytest
+from conftest import run_command
 from containercheck.command import run
 from containercheck.job.stats import boundaries
 from containercheck.report import junit, table
@@ -245,16 +244,12 @@ def test_a_failure_has_the_command_that_repeats_it():
 # The command.
 
 
-def print_report(path):
-    return subprocess.run([sys.executable, "-m", "containercheck", "report", path], capture_output=True, text=True)
-
-
 @pytest.mark.parametrize("content", [None, "no json", '{"runs": []}', '{"runs": [{}]}'])
 def test_a_session_without_results_is_an_error(tmp_path, content):
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)
-    result = print_report(path)
+    result = run_command("report", path)
     assert result.returncode == 2
     assert result.stderr.startswith("report: error: ")
     assert "Traceback" not in result.stderr
@@ -264,7 +259,7 @@ def test_reports_are_printed_with_their_status(tmp_path):
     path = tmp_path / "report.json"
     for case_, status in ((made.case(rows=[made.row()], **SLOW), 1), (made.case(rows=[made.row()]), 0)):
         path.write_text(json.dumps({"runs": [{"testcases": [case_]}]}))
-        result = print_report(path)
+        result = run_command("report", path)
         assert (result.returncode, "1 of 1 checks failed: see above" in result.stderr) == (status, status == 1)
         assert result.stdout.startswith("\napplication  variant  nodes  metric  bare  ")
 
