@@ -19,7 +19,7 @@ place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 sys.exit(run.session({shown}sys.argv[1:], place))
 """
 #: What ReFrame prints, and all metrics: most tests read one of them.
-ALL = RUN.replace("{shown}", '["--verbose", "--table"] + ')
+ALL = RUN.replace("{shown}", '["--verbose"] + ')
 #: What a person sees who asks for nothing.
 PLAIN = RUN.replace("{shown}", "")
 
