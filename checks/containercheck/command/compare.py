@@ -13,12 +13,12 @@ from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.command.report import last_report
-from containercheck.history.nights import Night, nights
+from containercheck.history.nights import stored
 from containercheck.job import contract
 from containercheck.report import table
 from containercheck.results import exported, sides_seen
 from containercheck.results.cases import Case, ReportError, collect, load
-from containercheck.results.database import DatabaseError, Stored, read
+from containercheck.results.database import DatabaseError
 from containercheck.results.formatting import columns, names, number, speak_as
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import SEES, USES
@@ -164,8 +164,8 @@ def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
             return collect([load(path)])
         database, period = path, ""
     database = database or configuration([], place).database
-    stored: Stored[list[Night]] = read(database, make=nights)
-    chosen = [night for night in stored.made if night.name.startswith(period)]
+    nights, _ = stored(database)
+    chosen = [night for night in nights if night.name.startswith(period)]
     if not chosen:
         raise ReportError(f"{database} has no night or session of {word}")
     return [*{case.identity: case for night in chosen for case in night.cases}.values()]

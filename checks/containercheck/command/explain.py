@@ -10,13 +10,13 @@ from typing import Any
 
 from containercheck.command.parsers import NOT_JUDGED, parsed
 from containercheck.command.report import last_report
-from containercheck.history.nights import Night, nights
+from containercheck.history.nights import stored
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Change
 from containercheck.report.view import CaseView, columns_of, line_of
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
-from containercheck.results.database import DatabaseError, Stored, read
+from containercheck.results.database import DatabaseError
 from containercheck.results.formatting import first_line, names, say, speak_as, typed
 from containercheck.session import preconditions, progress, reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace, configuration
@@ -129,10 +129,10 @@ def _last_night(options: argparse.Namespace, place: Workplace) -> tuple[Case, ..
     :raises ReportError: it cannot be read, or has no night.
     """
     try:
-        stored: Stored[list[Night]] = read(options.database or configuration([], place).database, make=nights)
+        nights, _ = stored(options.database or configuration([], place).database)
     except (DatabaseError, ReframeFailed, UsageError) as error:
         raise ReportError(str(error)) from error
-    found = [night for night in stored.made if night.is_nightly]
+    found = [night for night in nights if night.is_nightly]
     if not found:
         raise ReportError(f"the results database has no night: run {typed('nightly')} first, or leave --night out")
     return found[-1].cases

@@ -25,9 +25,8 @@ from typing import Any
 import yaml
 
 from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
-from containercheck.history.nights import Night, nights
+from containercheck.history.nights import stored
 from containercheck.history.series import BARE, Series, series
-from containercheck.results import database
 from containercheck.results.cases import write_file
 from containercheck.results.database import DatabaseError
 from containercheck.results.formatting import speak_as
@@ -204,14 +203,14 @@ def measured(path: Path, names: Sequence[str]) -> Iterator[Series]:
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: a name is not a pattern.
     """
-    stored: database.Stored[list[Night]] = database.read(path, time.time() - 86400 * DAYS, nights)
-    for problem in stored.problems:
+    nights, problems = stored(path, time.time() - 86400 * DAYS)
+    for problem in problems:
         say(problem)
     try:
         wanted = re.compile("|".join(names))
     except re.error as error:
         raise NothingProposed(f"-n {'|'.join(names)}: {error}") from None
-    for metric in series(stored.made):
+    for metric in series(nights):
         if metric.kind == BARE and wanted.match(metric.application):
             yield metric
 

@@ -84,24 +84,24 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
         )
     # Not above: the table needs none of these.
     from containercheck.history.change_points import standing
-    from containercheck.history.nights import Night, nights
+    from containercheck.history.nights import stored
     from containercheck.history.series import series
     from containercheck.report.page import contents
-    from containercheck.results.database import DatabaseError, Stored, read
+    from containercheck.results.database import DatabaseError
 
     try:
         database = database or reframe_process.configuration([], place).database
-        stored: Stored[list[Night]] = read(database, make=nights)
-        if not stored.made:
+        nights, problems = stored(database)
+        if not nights:
             raise DatabaseError(f"no session in {database} has a case: run {typed('run')} first")
-        all_series = series(stored.made)
+        all_series = series(nights)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = contents.write(stored.made, all_series, standing(all_series), path, stored.problems)
+        files = contents.write(nights, all_series, standing(all_series), path, problems)
     except (DatabaseError, ReframeFailed, UsageError) as error:
         return failed(str(error))
     except OSError as error:
         return failed(f"cannot write {path}: {error.strerror or error}; name another file")
-    for problem in stored.problems:
+    for problem in problems:
         print(f"report: {problem}", file=sys.stderr)
     print(f"written: {', '.join(map(str, files))}", flush=True)
     return 0

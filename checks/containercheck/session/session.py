@@ -392,7 +392,7 @@ class Session:
         try:
             path = reframe_process.configuration(self._settings.arguments, self._place).database
             since = time.time() - 86400 * DAYS
-            return database.read(path, since, spreads.from_nights).made if path.exists() else {}
+            return spreads.from_nights(database.read(path, [], since)) if path.exists() else {}
         except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
             return {}
 
