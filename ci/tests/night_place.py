@@ -14,10 +14,11 @@ from containercheck.session import reframe_process
 
 RUN = """
 import sys
-from containercheck.command import nightly
+from containercheck.command import main
+from containercheck.session.reframe_process import Workplace
 from pathlib import Path
-place = nightly.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(nightly.main(sys.argv[1:], place))
+place = Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(main.run("nightly", sys.argv[1:], place))
 """
 CONFIG = """site_configuration = {{
     "general": [{{"report_file": "{0}/reports/run-report.json"}}],

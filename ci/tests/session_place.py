@@ -11,12 +11,12 @@ from containercheck.session.reframe_process import Workplace
 
 RUN = """
 import sys
-from containercheck.command import run
+from containercheck.command import main
 from containercheck.session import progress, reframe_process
 from pathlib import Path
 progress.HEARTBEAT, reframe_process.INTERVAL, reframe_process.GRACE = 0.5, 0.1, 2.0
-place = run.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(run.session({shown}sys.argv[1:], place))
+place = reframe_process.Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(main.run("run", {shown}sys.argv[1:], place))
 """
 #: What ReFrame prints, and all metrics: most tests read one of them.
 ALL = RUN.replace("{shown}", '["--verbose"] + ')

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, OWN_FAULT, STATUSES, WRONG_USAGE, parsed
+from containercheck.command.main import status_of
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, stored
@@ -25,12 +26,11 @@ from containercheck.history.series import Series, series
 from containercheck.report import junit, push, scaling, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
-from containercheck.results.cases import Case, ReportError, save
-from containercheck.results.formatting import names, say, speak_as
+from containercheck.results.cases import Case, ReportError, names, save
+from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.session import Session, Settings
-from containercheck.session.usage import UsageError
 
 #: Meanings of the exit statuses.
 MEANING = {**STATUSES, **COMMANDS["nightly"].statuses}
@@ -112,10 +112,8 @@ class Result:
     @property
     def status(self) -> int:
         """The exit status."""
-        if isinstance(self.fault, UsageError):
-            return WRONG_USAGE
         if self.fault:
-            return NOT_JUDGED if isinstance(self.fault, (OSError, ReportError)) else OWN_FAULT
+            return status_of(self.fault)
         failed = [run for run in map(selections.failure, self.cases) if run]
         if self.alarms or any(map(selections.is_regression, failed)):
             return BROKEN
@@ -327,33 +325,25 @@ def asked(argv: Sequence[str]) -> NightSettings:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one night, and return the exit status."""
-    speak_as("nightly")
     wanted = asked(argv)
-    try:
-        place, stage = preconditions.require(wanted.arguments, place)
-        place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
-        with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
-            # Remove old files, so that they are not confused with the results of this night.
-            for name in (SUMMARY, JUNIT, PAGE):
-                (place.reports / name).unlink(missing_ok=True)
-            result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
-                run(result, wanted, place, relay)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                status = conclude(result, place.reports)
-                announce(result, wanted, place)
-                return status
-            except Exception as error:
-                # The results are kept after a fault.
-                result.fault = error
-                result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
-                store(result, place.reports)
-                announce(result, wanted, place)
-                raise
-    except (UsageError, preconditions.Taken) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
-    except (OSError, ReportError) as error:
-        say(f"error: {error}")
-        return NOT_JUDGED
+    place, stage = preconditions.require(wanted.arguments, place)
+    place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
+    with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
+        # Remove old files, so that they are not confused with the results of this night.
+        for name in (SUMMARY, JUNIT, PAGE):
+            (place.reports / name).unlink(missing_ok=True)
+        result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
+            run(result, wanted, place, relay)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            status = conclude(result, place.reports)
+            announce(result, wanted, place)
+            return status
+        except Exception as error:
+            # The results are kept after a fault.
+            result.fault = error
+            result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
+            store(result, place.reports)
+            announce(result, wanted, place)
+            raise

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from containercheck.command import run
-from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, WRONG_USAGE, parsed
+from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.history import peers
 from containercheck.history.peers import Outlier, Reading
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, first_line, say, speak_as
+from containercheck.results.formatting import count, first_line, say
 from containercheck.results.row import is_finite
 from containercheck.session import reframe_process
-from containercheck.session.reframe_process import ReframeFailed, Workplace
+from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
 
 #: Checks of a sweep, in ReFrame's notation. Their jobs have a bare side too.
@@ -31,16 +31,12 @@ BARE, CONTAINER = "bare", "container"
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one session with a job for each node and check, and return the exit status."""
-    speak_as("nodes")
     options, rest, _ = parsed("nodes", argv)
-    try:
-        partitions = reframe_process.configuration(rest, place).system["partitions"]
-    except (ReframeFailed, UsageError) as error:
-        return run.ended([str(error)], WRONG_USAGE)
+    partitions = reframe_process.configuration(rest, place).system["partitions"]
     others = [each["name"] for each in partitions if each["scheduler"] not in LISTING]
     if others:
         problem = f"only Slurm lists its nodes, and {', '.join(others)} has another scheduler"
-        return run.ended([f"{problem}: choose a partition of Slurm, --system=SYSTEM:PARTITION"], WRONG_USAGE)
+        raise UsageError(f"{problem}: choose a partition of Slurm, --system=SYSTEM:PARTITION")
     named = any(re.match(r"-n|--name|-t|--tag", word) for word in rest)
     words = [*([] if named else ["-n", CHECKS]), "-S", f"seconds={SECONDS}", *rest]
     if not any(word.startswith("--distribute") for word in rest):

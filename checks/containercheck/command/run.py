@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, WRONG_USAGE, Parser, parsed
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table
 from containercheck.report.view import CaseView, ending, files_line, time_spent
@@ -68,31 +68,28 @@ def session(
         compared other things do not count.
     :param command: command of the options.
     :raises SystemExit: the command line is wrong, or asks for help.
+    :raises UsageError: no session can run here, or a variable is set that does not exist.
     """
     settings, began = asked(argv, command), time.time()
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
-        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"], WRONG_USAGE)
-    try:
-        place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
-        if settings.estimate:
-            return _estimate(settings, place)
-        directories = [place.reports, stage]
-        preconditions.require_writable(directories)
-        with preconditions.held(directories), Relay() as relay:
-            view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
-            current = Session(settings, place, relay, compared=compared, view=view)
-            try:
-                problems = _measure(current, settings, bool(compared))
-            except ReportError as error:
-                # Without a session to continue, ReFrame did not run.
-                why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-                return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
-            if problems is None:
-                return 0
-            problems += [*current.problems, *_stopped(relay)]
-    except (UsageError, preconditions.Taken) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
+        raise UsageError("the site's file or RFM_REPORT_FILE names the report: leave out --report-file")
+    place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
+    if settings.estimate:
+        return _estimate(settings, place)
+    directories = [place.reports, stage]
+    preconditions.require_writable(directories)
+    with preconditions.held(directories), Relay() as relay:
+        view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
+        current = Session(settings, place, relay, compared=compared, view=view)
+        try:
+            problems = _measure(current, settings, bool(compared))
+        except ReportError as error:
+            # Without a session to continue, ReFrame did not run.
+            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+            return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
+        if problems is None:
+            return 0
+        problems += [*current.problems, *_stopped(relay)]
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from containercheck.results import selections
-from containercheck.results.cases import Case, write_file
+from containercheck.results.cases import Case
+from containercheck.results.formatting import write_file
 
 #: Characters that XML 1.0 cannot hold, escaped or not.
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

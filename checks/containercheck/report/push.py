@@ -17,8 +17,8 @@ from pathlib import Path
 
 from containercheck.report import junit, view
 from containercheck.results import exported, selections
-from containercheck.results.cases import Case, write_file
-from containercheck.results.formatting import first_line, say, short_name
+from containercheck.results.cases import Case, short_name
+from containercheck.results.formatting import first_line, say, write_file
 from containercheck.results.row import FAIL, OPEN, PASS, Row, is_finite
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace

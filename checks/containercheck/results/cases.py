@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
-import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.job import project
+from containercheck.results.formatting import CommandError, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters of every check: they have their own fields here.
@@ -44,7 +43,7 @@ GOES_ON = "earlier"
 Key = tuple[str, str, str, str]
 
 
-class ReportError(Exception):
+class ReportError(CommandError):
     """A report cannot be read."""
 
 
@@ -196,6 +195,22 @@ class Case:
         return system, self.partition, environ, self.application, variant, self.nodes, axes
 
 
+def names(cases: Iterable[Case], most: int | None = None) -> str:
+    """Return the names of cases in one line.
+
+    :param most: number of cases to name; the others are counted. By default all are named.
+    """
+    cases = list(cases)
+    if most is not None and len(cases) > most:
+        return f"{names(cases[:most])}; and {len(cases) - most} more"
+    return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
+
+
+def short_name(case: Case) -> str:
+    """Return the name of a case for a line about this case only. One node is not shown."""
+    return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
+
+
 def load(path: Path) -> dict[str, Any]:
     """Read a report that ReFrame wrote.
 
@@ -213,21 +228,6 @@ def load(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
     return report
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file in one step: readers never see half of it.
-
-    :raises OSError: it cannot be written; an older file is not changed.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def save(path: Path, report: dict[str, Any]) -> None:

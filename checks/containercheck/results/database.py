@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck.results.formatting import typed
+from containercheck.results.formatting import CommandError, typed
 from containercheck.results.row import require_readable
 
 #: Version of the tables that this module reads: the version of ReFrame 4.10.
@@ -31,7 +31,7 @@ JOURNALS = ("-journal", "-wal", "-shm")
 NEEDED = {"name", "result", "partition", "environ", "unique_name"}
 
 
-class DatabaseError(Exception):
+class DatabaseError(CommandError):
     """The database cannot be read; the message is one line with the error, the path and a remedy."""
 
 

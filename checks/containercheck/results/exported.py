@@ -14,7 +14,7 @@ from typing import Any
 
 from containercheck.job.explain import explanation
 from containercheck.results import selections
-from containercheck.results.cases import Case, Key
+from containercheck.results.cases import Case, Key, ReportError
 from containercheck.results.row import Row
 
 #: Fields of a line that a case has under the same name.
@@ -63,13 +63,19 @@ def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
 def read(path: Path) -> list[Case]:
     """Return the cases of exported lines, with the rows of all their lines.
 
-    :raises OSError: the file cannot be read.
-    :raises ValueError: a line is not JSON, or not of this format: see :meth:`Row.from_json`.
+    :raises ReportError: the file cannot be read, or a line is not of this format: see :meth:`Row.from_json`.
     """
+    try:
+        return _read(path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError) as error:
+        raise ReportError(f"cannot read the exported lines {path}: {error}") from None
+
+
+def _read(lines: Iterable[str]) -> list[Case]:
     cases: dict[Key, Case] = {}
-    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+    for line in map(json.loads, lines):
         if not isinstance(line, dict) or not {*_OF_CASE, "system", "environ"} <= line.keys():
-            raise ValueError(f"{path} has a line that is not a result of containercheck: {str(line)[:80]}")
+            raise ValueError(f"a line is not a result of containercheck: {str(line)[:80]}")
         identity = json.dumps([line[name] for name in ("application", "variant", "nodes", "axes")])
         key = (line["system"], line["partition"], line["environ"], identity)
         case = cases.get(key) or Case(key=key, label=line["application"], **{name: line[name] for name in _OF_CASE})

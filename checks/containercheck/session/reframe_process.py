@@ -22,7 +22,7 @@ from typing import Any
 from containercheck.job import processes, project
 from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
-from containercheck.results.formatting import say
+from containercheck.results.formatting import CommandError, say
 from containercheck.session import usage
 from containercheck.session.progress import DryProgress, Progress, View
 
@@ -209,7 +209,7 @@ class Workplace:
             path.unlink(missing_ok=True)
 
 
-class ReframeFailed(Exception):
+class ReframeFailed(CommandError):
     """ReFrame could not answer a query; the message is ReFrame's."""
 
 

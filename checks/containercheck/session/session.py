@@ -16,8 +16,8 @@ from typing import Any
 
 from containercheck.history import spreads
 from containercheck.results import database, selections
-from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, save
-from containercheck.results.formatting import names, say
+from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, names, save
+from containercheck.results.formatting import say
 from containercheck.session import estimate, reframe_process
 from containercheck.session.estimate import Choice
 from containercheck.session.progress import View

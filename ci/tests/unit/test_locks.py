@@ -11,6 +11,7 @@ import pytest
 from conftest import eventually
 from containercheck.job import locks, rounds
 from containercheck.session import preconditions
+from containercheck.session.usage import UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -117,5 +118,5 @@ def test_a_file_system_without_locks_is_told_and_locks_nothing(tmp_path, monkeyp
 
 
 def test_a_session_refuses_to_run_beside_another_one(tmp_path):
-    with preconditions.held([tmp_path]), pytest.raises(preconditions.Taken), preconditions.held([tmp_path]):
+    with preconditions.held([tmp_path]), pytest.raises(UsageError), preconditions.held([tmp_path]):
         pass

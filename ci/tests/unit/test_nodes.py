@@ -7,7 +7,7 @@ from pathlib import Path
 import made
 import numpy as np
 import pytest
-from containercheck.command import nodes
+from containercheck.command import main, nodes
 from containercheck.history import peers
 from containercheck.history.peers import Reading
 from containercheck.session.reframe_process import Configuration
@@ -122,8 +122,8 @@ def of_schedulers(monkeypatch, *schedulers):
 
 def test_a_system_whose_nodes_cannot_be_listed_is_refused_with_what_to_do(monkeypatch, tmp_path, capsys):
     of_schedulers(monkeypatch, "slurm", "local")
-    assert nodes.main([], nodes.Workplace(tmp_path)) == 64
-    assert capsys.readouterr().out == (
+    assert main.run("nodes", [], nodes.Workplace(tmp_path)) == 64
+    assert capsys.readouterr().err == (
         "nodes: error: only Slurm lists its nodes, and part1 has another scheduler: choose a partition of Slurm, "
         "--system=SYSTEM:PARTITION\n"
     )
@@ -142,7 +142,7 @@ def test_a_sweep_is_one_session_with_a_report_of_its_own(monkeypatch, tmp_path, 
     monkeypatch.setattr(nodes.run, "session", lambda *arguments: sessions.append(arguments) or 0)
     of_schedulers(monkeypatch, "slurm", "squeue")
     place = nodes.Workplace(tmp_path)
-    assert nodes.main(words, place) == 0
+    assert main.run("nodes", words, place) == 0
     ((arguments, own, conclude),) = sessions
     assert (arguments, conclude) == (given, nodes.conclude)
     assert own.report == tmp_path / "reports" / "nodes" / "run-report.json"

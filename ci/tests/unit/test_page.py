@@ -20,8 +20,9 @@ from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.cases import plain
 from containercheck.report.table import by_reason
-from containercheck.results.cases import COMMON_FILE, collect, write_file
+from containercheck.results.cases import COMMON_FILE, collect
 from containercheck.results.database import StoredSession
+from containercheck.results.formatting import write_file
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
