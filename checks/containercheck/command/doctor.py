@@ -5,7 +5,6 @@ A job on a node of each partition collects the facts. A dry run of ReFrame finds
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 import reframe
 
+from containercheck import reframe_internals
 from containercheck.command import main as command_line
 from containercheck.command.parsers import FINE, NOT_JUDGED, parsed
 from containercheck.report import machine, table
@@ -79,17 +79,13 @@ def ask_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> 
     :param arguments: arguments for ReFrame, which name the site's file and the system.
     :raises ReframeFailed: no partition was asked; the log of the place has more.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-C", "--config-file", action="append", default=[])
-    parser.add_argument("-J", "--job-option", action="append", default=[])
-    parser.add_argument("--system", action="append", default=[])
-    known, _ = parser.parse_known_args(arguments)
-    words = [word for path in known.config_file for word in ("-C", path)]
-    words += [f"--system={name}" for name in known.system[-1:]]
+    given = reframe_internals.options_of(arguments)
+    words = [word for path in given.config_file for word in ("-C", path)]
+    words += [f"--system={name}" for name in given.system[-1:]]
     place.reports.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, place.log.open("ab") as log:
         file = Path(directory, "answers.json")
-        options = json.dumps([_job_option(option) for option in known.job_option])
+        options = json.dumps([_job_option(option) for option in given.job_option])
         process = subprocess.Popen(
             [sys.executable, "-m", hosts.__name__, file, options, "--nocolor", *words, f"{usage.ASKED}=systems/0"],
             cwd=place.directory,

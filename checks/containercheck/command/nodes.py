@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from containercheck import reframe_internals
 from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.history import peers
@@ -37,8 +37,8 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     if others:
         problem = f"only Slurm lists its nodes, and {', '.join(others)} has another scheduler"
         raise UsageError(f"{problem}: choose a partition of Slurm, --system=SYSTEM:PARTITION")
-    named = any(re.match(r"-n|--name|-t|--tag", word) for word in rest)
-    words = [*([] if named else ["-n", CHECKS]), "-S", f"seconds={SECONDS}", *rest]
+    given = reframe_internals.options_of(rest)
+    words = [*([] if given.name or given.tag else ["-n", CHECKS]), "-S", f"seconds={SECONDS}", *rest]
     if not any(word.startswith("--distribute") for word in rest):
         words.append("--distribute=avail")
     words += ["--estimate"] if options.estimate else []

@@ -7,13 +7,13 @@ results are in one report.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from containercheck import reframe_internals
 from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table
@@ -211,7 +211,7 @@ def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]
     :param arguments: other arguments for ReFrame.
     :raises SystemExit: there is no such image, or no check is named for it.
     """
-    if not any(re.match(r"-n|--name(=|$)", word) for word in arguments):
+    if not reframe_internals.options_of(arguments).name:
         parser.error("an image is of one application: say which check runs it, -n NAME")
     if "://" in image:
         return ["-S", f"ready_image={image}"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shlex
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from containercheck import reframe_internals
 from containercheck.job import project
 from containercheck.results.formatting import CommandError, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
@@ -67,21 +67,16 @@ class Asked:
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> Asked:
         """Read ReFrame's ``session_info``; missing entries are left out."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        # ReFrame reports an option without its value.
-        parser.add_argument("-C", "--config-file", dest="files", action="append", nargs="?", default=[])
-        parser.add_argument("-S", "--setvar", dest="variables", action="append", nargs="?", default=[])
         try:
             words = shlex.split(info.get("cmdline") or "")
         except ValueError:
             words = []
-        arguments, _ = parser.parse_known_args(words[1:])
-        variables = [text for text in arguments.variables if text]
-        names = [text.partition("=")[0].rpartition(".")[2] for text in variables]
-        kept = [text for text, name in zip(variables, names) if name != GOES_ON]
+        given = reframe_internals.options_of(words[1:])
+        names = [text.partition("=")[0].rpartition(".")[2] for text in given.setvar]
+        kept = [text for text, name in zip(given.setvar, names) if name != GOES_ON]
         options = [word for text in kept for word in ("-S", text)]
         files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
-        if any(arguments.files):
+        if given.config_file:
             # With -C, ReFrame ignores RFM_CONFIG_FILES and so the file that ci/run adds there.
             options, files = [*(word for name in files for word in ("-C", name)), *options], []
         elif files[:1] == [COMMON_FILE]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from containercheck import reframe_internals
 from containercheck.job import locks
 from containercheck.results.formatting import say, typed
 from containercheck.session import reframe_process
@@ -77,7 +78,7 @@ def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anyw
 
     :raises UsageError: the session is refused.
     """
-    if any(word.startswith("--system") for word in arguments) or os.environ.get("RFM_SYSTEM"):
+    if reframe_internals.options_of(arguments).system or os.environ.get("RFM_SYSTEM"):
         return
     if configured.systems:
         raise UsageError(

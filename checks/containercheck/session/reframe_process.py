@@ -42,7 +42,7 @@ LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
 FULL_AXES = r"^(\d+ more case\(s\) of all checks belong to the full axes.*)"
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"
-#: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/loading.py).
+#: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/__init__.py).
 ERROR = r"(?:.*ERROR: |^containercheck: )(.*)"
 #: Lowest rate of polling. ReFrame's default slows down to one poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}

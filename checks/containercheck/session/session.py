@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from containercheck import reframe_internals
 from containercheck.history import spreads
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, names, save
@@ -59,9 +59,7 @@ class Settings:
     @property
     def _variables(self) -> list[tuple[str, str, str]]:
         """Return check, variable and value of each -S; the check is empty for all checks."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("-S", "--setvar", action="append", default=[])
-        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
+        pairs = (text.partition("=") for text in reframe_internals.options_of(self.arguments).setvar)
         return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
 
     @property
