@@ -23,9 +23,9 @@ from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, stored
 from containercheck.history.series import Series, series
-from containercheck.report import junit, push, scaling, table
+from containercheck.report import push, scaling, table
 from containercheck.report.view import CaseView
-from containercheck.results import database, selections
+from containercheck.results import database, exported, selections
 from containercheck.results.cases import Case, ReportError, names, save
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
@@ -252,7 +252,7 @@ def store(result: Result, directory: Path) -> None:
     history = moved(result) if not result.fault else {}
     problems = [*table.lost_lines(result.lost), *result.problems]
     save(directory / SUMMARY, {**summary(result), **history})
-    junit.write(directory / JUNIT, result.cases, history.get("alarms", []), problems)
+    exported.write_junit(directory / JUNIT, result.cases, history.get("alarms", []), problems)
 
 
 def announce(result: Result, wanted: NightSettings, place: Workplace) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck import reframe_internals
-from containercheck.job import project
+from containercheck.job import contract
 from containercheck.results.formatting import CommandError, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
@@ -36,7 +36,7 @@ _STORED = {
 }
 
 #: ReFrame's name for its built-in configuration, and the configuration file that ci/run adds.
-BUILTIN, COMMON_FILE = "<builtin>", str(project.COMMON)
+BUILTIN, COMMON_FILE = "<builtin>", str(contract.COMMON)
 #: The variable that names the report with the earlier rounds.
 GOES_ON = "earlier"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from containercheck.job import inventory, mpi, runtime_start, texts
 from containercheck.job.build import image_files
-from containercheck.job.project import CHECKS
+from containercheck.job.contract import CHECKS
 from containercheck.results.formatting import CommandError
 
 #: Variables of an image that change the speed of programs or the cores on which they run.

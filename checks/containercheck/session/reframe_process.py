@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.job import processes, project
+from containercheck.job import contract, processes
 from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.results.formatting import CommandError, say
@@ -178,9 +178,9 @@ class Workplace:
     :ivar report_file: ReFrame's report, if it is set; see :class:`Configuration`.
     """
 
-    directory: Path = field(default_factory=project.work_directory)
-    checks: str = str(project.CHECKS) if project.IS_INSTALLED else "checks/"
-    config: Path = project.COMMON
+    directory: Path = field(default_factory=contract.work_directory)
+    checks: str = str(contract.CHECKS) if contract.IS_INSTALLED else "checks/"
+    config: Path = contract.COMMON
     report_file: Path | None = None
 
     @property
