@@ -15,23 +15,24 @@ from containercheck.session.reframe_process import Workplace
 
 SESSION = """
 import sys
-from containercheck.command import run
+from containercheck.command import main
 from containercheck.session import progress, reframe_process
 from pathlib import Path
 progress.HEARTBEAT, reframe_process.INTERVAL, reframe_process.GRACE = 0.5, 0.1, 2.0
-place = run.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(run.session({shown}sys.argv[1:], place))
+place = reframe_process.Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(main.run("run", {shown}sys.argv[1:], place))
 """
 #: What ReFrame prints, and all metrics: most tests read one of them.
-ALL = SESSION.replace("{shown}", '["--verbose", "--table"] + ')
+ALL = SESSION.replace("{shown}", '["--verbose"] + ')
 #: What a person sees who asks for nothing.
 PLAIN = SESSION.replace("{shown}", "")
 NIGHT = """
 import sys
-from containercheck.command import nightly
+from containercheck.command import main
+from containercheck.session.reframe_process import Workplace
 from pathlib import Path
-place = nightly.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(nightly.main(sys.argv[1:], place))
+place = Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(main.run("nightly", sys.argv[1:], place))
 """
 CONFIG = """site_configuration = {{
     "general": [{{"report_file": "{0}/reports/run-report.json"}}],

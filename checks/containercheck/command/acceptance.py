@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from containercheck import reframe_internals
 from containercheck.command import parsers, run
 from containercheck.job import container_runtimes
 from containercheck.job.build import file_trees
@@ -209,7 +210,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except UnknownCandidate as error:
         parser.error(str(error))
     built_by_each = options.built_by_each
-    if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
+    if kind != "runtimes" and (built_by_each or not reframe_internals.options_of(rest).name):
         parser.error("images are of one application and complete: name the check (-n), and leave out --built-by-each")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
     for name, path in paths.items():

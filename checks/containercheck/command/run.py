@@ -7,14 +7,14 @@ results are in one report.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, WRONG_USAGE, Parser, parsed
+from containercheck import reframe_internals
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table
 from containercheck.report.view import CaseView, ending, files_line, time_spent
@@ -68,36 +68,33 @@ def session(
         compared other things do not count.
     :param command: command of the options.
     :raises SystemExit: the command line is wrong, or asks for help.
+    :raises UsageError: no session can run here, or a variable is set that does not exist.
     """
     settings, began = asked(argv, command), time.time()
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
-        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"], WRONG_USAGE)
-    try:
-        place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
-        if settings.estimate:
-            return _estimate(settings, place)
-        directories = [place.reports, stage]
-        preconditions.require_writable(directories)
-        with preconditions.held(directories), Relay() as relay:
-            view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
-            current = Session(settings, place, relay, compared=compared, view=view)
-            try:
-                problems = _measure(current, settings, bool(compared))
-            except ReportError as error:
-                # Without a session to continue, ReFrame did not run.
-                why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-                return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
-            if problems is None:
-                return 0
-            problems += [*current.problems, *_stopped(relay)]
-    except (UsageError, preconditions.Taken) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
+        raise UsageError("the site's file or RFM_REPORT_FILE names the report: leave out --report-file")
+    place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
+    if settings.estimate:
+        return _estimate(settings, place)
+    directories = [place.reports, stage]
+    preconditions.require_writable(directories)
+    with preconditions.held(directories), Relay() as relay:
+        view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
+        current = Session(settings, place, relay, compared=compared, view=view)
+        try:
+            problems = _measure(current, settings, bool(compared))
+        except ReportError as error:
+            # Without a session to continue, ReFrame did not run.
+            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+            return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
+        if problems is None:
+            return 0
+        problems += [*current.problems, *_stopped(relay)]
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:
         # An acceptance prints other tables.
-        conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
+        conclude = conclude_with_metrics if settings.verbose else _conclude_shortly
     lost = table.lost_lines(current.lost)
     if compared:
         # An unknown case is not accepted.
@@ -192,8 +189,8 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
-    # An acceptance has no --table and no --image.
-    with_table, image = getattr(options, "table", False), getattr(options, "image", None)
+    # An acceptance has no --image.
+    image = getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
         parser.error("--resume goes on with cases that ran: there is nothing to estimate")
     if image:
@@ -205,7 +202,6 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         node_hours=options.node_hours,
         estimate=options.estimate,
         verbose=options.verbose,
-        table=with_table,
     )
 
 
@@ -215,7 +211,7 @@ def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]
     :param arguments: other arguments for ReFrame.
     :raises SystemExit: there is no such image, or no check is named for it.
     """
-    if not any(re.match(r"-n|--name(=|$)", word) for word in arguments):
+    if not reframe_internals.options_of(arguments).name:
         parser.error("an image is of one application: say which check runs it, -n NAME")
     if "://" in image:
         return ["-S", f"ready_image={image}"]

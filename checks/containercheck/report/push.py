@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from containercheck.report import junit, view
+from containercheck.report import view
 from containercheck.results import exported, selections
-from containercheck.results.cases import Case, write_file
-from containercheck.results.formatting import first_line, say, short_name
+from containercheck.results.cases import Case, short_name
+from containercheck.results.formatting import first_line, say, write_file
 from containercheck.results.row import FAIL, OPEN, PASS, Row, is_finite
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
@@ -193,7 +193,7 @@ def _post_lines(sink: Sink, outcome: Outcome) -> None:
 
 
 def _write_junit(sink: Sink, outcome: Outcome) -> None:
-    junit.write(sink.file, outcome.cases, outcome.changes, outcome.problems)
+    exported.write_junit(sink.file, outcome.cases, outcome.changes, outcome.problems)
 
 
 # Chats

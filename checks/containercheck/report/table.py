@@ -13,8 +13,8 @@ from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.job.verdict.comparison import says_something
 from containercheck.report import scaling
 from containercheck.results import selections
-from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, first, names, number, short_name, typed
+from containercheck.results.cases import Case, names, short_name
+from containercheck.results.formatting import columns, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, PASS, Row, is_finite
 
 #: Limit on the asymmetry of an interval, relative to its half width; above it, both ends are printed instead of ±.

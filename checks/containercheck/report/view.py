@@ -16,8 +16,8 @@ from containercheck.job.stats.forecasts import FASTER, SLOWER
 from containercheck.job.verdict.comparison import in_words
 from containercheck.report import machine, table
 from containercheck.results import selections
-from containercheck.results.cases import Case, Key
-from containercheck.results.formatting import number, short_name, typed
+from containercheck.results.cases import Case, Key, short_name
+from containercheck.results.formatting import number, typed
 from containercheck.results.row import FAIL, OPEN, Row
 from containercheck.session import estimate
 from containercheck.session.progress import View

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -14,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from containercheck import reframe_internals
 from containercheck.history import spreads
 from containercheck.results import database, selections
-from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, save
-from containercheck.results.formatting import names, say
+from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, names, save
+from containercheck.results.formatting import say
 from containercheck.session import estimate, reframe_process
 from containercheck.session.estimate import Choice
 from containercheck.session.progress import View
@@ -46,8 +46,7 @@ class Settings:
     :ivar estimate: whether to print the expected cost only, without a run.
     :ivar only_open: whether to continue the last session.
     :ivar arguments: all other arguments, for ReFrame.
-    :ivar verbose: whether ReFrame's output is shown.
-    :ivar table: whether the session ends with the table of all metrics.
+    :ivar verbose: whether ReFrame's output and the table of all metrics are shown.
     """
 
     minutes: float | None
@@ -56,14 +55,11 @@ class Settings:
     node_hours: float | None = None
     estimate: bool = False
     verbose: bool = False
-    table: bool = False
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:
         """Return check, variable and value of each -S; the check is empty for all checks."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("-S", "--setvar", action="append", default=[])
-        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
+        pairs = (text.partition("=") for text in reframe_internals.options_of(self.arguments).setvar)
         return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
 
     @property
@@ -394,7 +390,7 @@ class Session:
         try:
             path = reframe_process.configuration(self._settings.arguments, self._place).database
             since = time.time() - 86400 * DAYS
-            return database.read(path, since, spreads.from_nights).made if path.exists() else {}
+            return spreads.from_nights(database.read(path, [], since)) if path.exists() else {}
         except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
             return {}
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from containercheck.results.formatting import CommandError
 
-class UsageError(Exception):
-    """The command line is wrong; the message is one line."""
+
+class UsageError(CommandError):
+    """The command line, the site file or a directory is wrong, and nothing was done."""
+
+    status = os.EX_USAGE
 
 
 def positive(text: str) -> float:
@@ -81,8 +86,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "run the case once more, with all untried remedies that may prove a cause",
     },
-    "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
-    "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
+    "--verbose": {
+        "action": "store_true",
+        "help": "also show ReFrame's output, which is in the log in any case, and end with the table of all metrics",
+    },
     "--scheduler": {
         "choices": ("slurm", "pbs", "sge"),
         "help": "the scheduler to ask; by default the first of these that answers",

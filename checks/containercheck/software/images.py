@@ -10,7 +10,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.job import architectures, container_runtimes, contract, launch, texts
 from containercheck.job.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
-from containercheck.job.project import RECIPES
+from containercheck.job.contract import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands
 from containercheck.site.sites import RELEASES, Site, path_of

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.job import project
+from containercheck.job import contract
 from containercheck.job.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site
 
 #: Directories of the checks, of environments of Spack, and of easyconfigs.
-CHECKS = project.CHECKS
+CHECKS = contract.CHECKS
 ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("spack-envs", "easyconfigs"))
 
 #: Names of the compiler of MPI by family, for hosts with both: Debian's.

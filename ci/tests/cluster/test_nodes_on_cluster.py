@@ -48,8 +48,8 @@ class Counting(rfm.RunOnlyRegressionTest):
 RUN = """
 import sys
 from pathlib import Path
-from containercheck.command import nodes
-sys.exit(nodes.main(["-n", "Counting"], nodes.Workplace(Path({0!r}))))
+from containercheck.command import main, nodes
+sys.exit(main.run("nodes", ["-n", "Counting"], nodes.Workplace(Path({0!r}))))
 """
 
 

@@ -84,7 +84,7 @@ FLOORS = (
     "command",
 )
 #: What application files reach all others by, which imports what they ask for when they do; and ``python -m``.
-ENTRANCE = ("containercheck", "containercheck.__main__", "containercheck.loading")
+ENTRANCE = ("containercheck", "containercheck.__main__")
 
 
 def floor(name):

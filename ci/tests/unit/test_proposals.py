@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import yaml
 from containercheck.application import references
-from containercheck.command import references as command
+from containercheck.command import main
 from containercheck.command.references import QUANTILE, NoReference, Reference, put
 from containercheck.session.reframe_process import Workplace
 from reframe.core.runtime import runtime
@@ -196,7 +196,7 @@ def run(place, capsys):
     """Run the command; return its exit status, the diff, and what it says."""
 
     def of(*arguments):
-        status = command.main(arguments, place)
+        status = main.run("references", arguments, place)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 

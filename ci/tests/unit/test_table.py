@@ -12,8 +12,8 @@ import pytest
 from conftest import run_command
 from containercheck.command import run
 from containercheck.job.stats import boundaries
-from containercheck.report import junit, table
-from containercheck.results import selections
+from containercheck.report import table
+from containercheck.results import exported, selections
 from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
@@ -273,7 +273,7 @@ def test_the_report_counts_on_the_limits_of_the_verdict():
 
 
 def written(tmp_path, cases, alarms=(), problems=()):
-    junit.write(tmp_path / "junit.xml", cases, alarms, problems)
+    exported.write_junit(tmp_path / "junit.xml", cases, alarms, problems)
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
     return ElementTree.parse(tmp_path / "junit.xml").getroot()
 

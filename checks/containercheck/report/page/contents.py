@@ -29,8 +29,8 @@ from containercheck.report.page import cases as page_cases
 from containercheck.report.page import published, trends
 from containercheck.report.page.applications import applications
 from containercheck.results import selections
-from containercheck.results.cases import Case, write_file
-from containercheck.results.formatting import count
+from containercheck.results.cases import Case
+from containercheck.results.formatting import count, write_file
 
 #: Most plots of trends and over nodes; most cases with all details, as a whole partition may be down (others have name
 #: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from containercheck.job.project import CHECKS
+from containercheck.job.contract import CHECKS
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page.cases import Table, finite
 from containercheck.results.cases import Case
