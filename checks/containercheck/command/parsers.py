@@ -26,6 +26,14 @@ STATUSES: Mapping[int, str] = {
     WRONG_USAGE: "nothing was done: a wrong command line, system or directory, or another session here",
     OWN_FAULT: "a fault of containercheck itself, not a result",
 }
+#: Commands and options of earlier versions, and the present words for them.
+RENAMED_COMMANDS: Mapping[str, str] = {"estimate": "run --estimate"}
+RENAMED_OPTIONS: Mapping[str, str] = {
+    "--open": "--resume",
+    "--changed": "--acknowledge",
+    "--figures": "--table",
+    "--between": "the command compare",
+}
 #: An address with a user or a password (but not with an @ before a digest), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
@@ -61,7 +69,7 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks, and prints a line for each case, the failures and the open verdicts.",
-        ("--image", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
+        ("--image", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--table", "--verbose"),
         (
             ("", "all checks, in half an hour at most"),
             ("--minutes 90", "the same in 90 minutes"),
@@ -328,6 +336,9 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     command_parser = parser(name, words)
+    for option in (word.partition("=")[0] for word in argv):
+        if option in RENAMED_OPTIONS:
+            command_parser.error(f"{option} is now {RENAMED_OPTIONS[option]}")
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
     options, rest = command_parser.parse_known_args(argv)

@@ -94,7 +94,7 @@ def session(
     is_announced = conclude is None or bool(compared)
     if conclude is None:
         # An acceptance prints other tables.
-        conclude = conclude_with_metrics if settings.verbose else _conclude_shortly
+        conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
     lost = table.lost_lines(current.lost)
     if compared:
         # An unknown case is not accepted.
@@ -189,8 +189,8 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
-    # An acceptance has no --image.
-    image = getattr(options, "image", None)
+    # An acceptance has no --table and no --image.
+    with_table, image = getattr(options, "table", False), getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
         parser.error("--resume goes on with cases that ran: there is nothing to estimate")
     if image:
@@ -202,6 +202,7 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         node_hours=options.node_hours,
         estimate=options.estimate,
         verbose=options.verbose,
+        table=with_table,
     )
 
 

@@ -86,10 +86,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "run the case once more, with all untried remedies that may prove a cause",
     },
-    "--verbose": {
-        "action": "store_true",
-        "help": "also show ReFrame's output, which is in the log in any case, and end with the table of all metrics",
-    },
+    "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
+    "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
     "--scheduler": {
         "choices": ("slurm", "pbs", "sge"),
         "help": "the scheduler to ask; by default the first of these that answers",

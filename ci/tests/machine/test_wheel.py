@@ -105,7 +105,7 @@ def test_the_same_commands_work_from_a_wheel_an_editable_installation_and_a_clon
     status, said = run(*commands["estimate"], *SHORT, cwd=here)
     assert status == 0, said
     assert "\n1 job(s): about " in said
-    status, said = run(*commands["run"], *SHORT, "--verbose", cwd=here)
+    status, said = run(*commands["run"], *SHORT, "--table", cwd=here)
     assert status in (0, 2), said
     table = said[said.index("\napplication  variant") :].rstrip()
     assert "\nStartUp      generic" in table

@@ -83,7 +83,7 @@ def ci_run(clone, *arguments):
 
 
 def test_ci_run_ends_with_the_table_and_fails_when_nothing_matches(clone):
-    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--verbose")
+    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--table")
     assert result.returncode == 0, result.stdout
     assert "application  variant  nodes  metric" in result.stdout
     assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]
