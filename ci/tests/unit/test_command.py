@@ -66,10 +66,7 @@ def test_every_option_belongs_to_a_command():
         (["nightly", "--resume"], "nightly: error: --resume is not an option of containercheck nightly, but of "),
         (["references", "--nights", "3"], "references: error: --nights: of less than 5 nothing follows"),
         (["report", "--htm", "x"], "report: error: unrecognized arguments: --htm"),
-<<<<<<< HEAD
         (["report", "--database", "x.db"], "report: error: name either reports"),
-=======
->>>>>>> parent of cb3c10f7 (Remove the hints on earlier names, and --table, which --verbose includes)
         (["run", "--open"], "run: error: --open is now --resume"),
         (["nightly", "--changed=x"], "nightly: error: --changed is now --acknowledge"),
         (["run", "-n", "estimate", "--minutes", "x"], "run: error: argument --minutes: 'x' is not a number above 0"),
