@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job.explain import halving
 from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
@@ -57,12 +56,12 @@ def _concerning(bare: Optional[Observation], container: Optional[Observation], u
     found += _by_use(uses)
     # A setting for another MPI than the container's slows nothing. If the container loaded no MPI, bare's counts.
     families = families_of(uses[1:]) or families_of(uses)
-    # A difference may show before the runs and during them. The latter counts, unless only the former can be tried.
+    # A difference may show before the runs and during them.
     by_name: Dict[Tuple[str, str], Cause] = {}
     for cause in found:
-        known = by_name.get((cause.rule, cause.about))
-        if not known or cause.change or not known.change:
-            by_name[cause.rule, cause.about] = cause
+        known = by_name.get((cause.rule, cause.about), cause)
+        likelier = max(cause, known, key=lambda each: each.weight)
+        by_name[cause.rule, cause.about] = likelier._replace(change=cause.change or known.change)
     return [cause for cause in by_name.values() if _concerns(cause, bare, families)]
 
 
@@ -159,7 +158,7 @@ def took_effect(
     change = Change(**cause["experiment"])
     if not all(_is_there(part, remedy) for part in change.parts):
         return False
-    if change.kind == UNSET or cause["rule"] == halving.RULE:
+    if change.kind == UNSET:
         return True
     if cause.get("of_use") and not uses[1].seconds:
         return False
@@ -456,15 +455,10 @@ class Explaining:
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
 
-    def differences(self, name: str, job: Mapping[str, str], ends: bool) -> List[List[Cause]]:
-        """Return the reversible differences between a container and the side that it is compared with, by kind.
-
-        :param job, ends: see :func:`halving.differences`.
-        """
+    def seen(self, name: str) -> Tuple[Optional[Observation], Optional[Observation]]:
+        """Return the observations of the side that a container is compared with, and of the container."""
         pair = next(pair for pair in self._pairs if pair.subject.name == name)
-        bare, container, _ = pair.seen(Path(), self._runs)
-        known = (bare, container) if bare and container else (Observation(), Observation())
-        return halving.differences(*known, job, ends)
+        return pair.seen(Path(), self._runs)[:2]
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return possible causes for containers with runs that ended or hung, if the compared side has no such run.

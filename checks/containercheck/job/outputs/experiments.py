@@ -25,11 +25,15 @@ PART = 0.5
 
 
 class RemedyTrial(NamedTuple):
-    """Hold one remedy and one metric: container against remedy, then remedy and container against bare."""
+    """Hold one remedy and one metric: container against remedy, then remedy and container against bare.
+
+    ``half`` is container against remedy too, and accepts half of the overhead in the first rounds.
+    """
 
     helps: Pairs
     rest: Pairs
     whole: Pairs
+    half: Pairs
 
     @property
     def is_open(self) -> bool:
@@ -140,12 +144,15 @@ class Experiments:
     ) -> None:
         for metric in self._facts.metrics:
             name = metric.name
-            if name in remedy.metrics and all(name in values for values in (mended, bare, container)):
+            if name in remedy.metrics and name in mended and name in container:
                 trials = self.trials[remedy.name]
                 trial = trials.setdefault(name, self._new_trial(remedy, metric))
                 trial.helps.add(mended[name], container[name])
-                trial.rest.add(bare[name], mended[name])
-                trial.whole.add(bare[name], container[name])
+                trial.half.add(mended[name], container[name])
+                # Steps of halving run without bare.
+                if name in bare:
+                    trial.rest.add(bare[name], mended[name])
+                    trial.whole.add(bare[name], container[name])
 
     def _new_trial(self, remedy: Remedy, metric: Any) -> RemedyTrial:
         count = max(1, sum(len(other.metrics) for other in self._remedies.values()))
@@ -155,8 +162,17 @@ class Experiments:
         # A reference may expect a large overhead: only the excess has to disappear.
         enough = min(part, rest.highest) if rest.highest > 0 else part
         prior = self._facts.priors.get(metric.name)
-        helps = Pairs(metric.better, metric.compare, -math.inf, enough, count, None, prior, True)
-        return RemedyTrial(helps, rest, whole)
+        helps, half = (
+            Pairs(metric.better, metric.compare, -math.inf, least, count, None, prior, True) for least in (enough, part)
+        )
+        return RemedyTrial(helps, rest, whole, half)
+
+    def drop_useless(self, rounds: int) -> None:
+        """Leave out each remedy that has not taken away half of each overhead in each of so many rounds."""
+        for name, remedy in self._remedies.items():
+            trials = self.trials.get(name, {})
+            if len(trials) < len(remedy.metrics) or any(each.half.above_tolerance < rounds for each in trials.values()):
+                self.failed.setdefault(name, "it does not help")
 
     def more_would_tell(self, rounds: int) -> bool:
         """Return whether another round may decide an experiment.
