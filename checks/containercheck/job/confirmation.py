@@ -20,6 +20,7 @@ import argparse
 import collections
 import contextlib
 import math
+import os
 import re
 import time
 from pathlib import Path
@@ -29,9 +30,10 @@ from containercheck.job import contract, start_ranks, texts
 from containercheck.job.build import file_trees
 from containercheck.job.explain import halving
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX, Cause, Change
-from containercheck.job.explain.explanation import Endings, Explaining, Tried
+from containercheck.job.explain.explanation import Endings, Explaining
+from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.outputs.experiments import disagreement
+from containercheck.job.outputs.experiments import Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, WRONG, Problem, read_run
 from containercheck.job.remedies import PATIENCE, SPARE, Remedies
@@ -80,9 +82,8 @@ class Confirmation:
         self._not_started = not_started
         self._remedies = Remedies(facts, runner)
         self._remedies.seconds_of_start.update({name: error.seconds for name, error in not_started.items()})
-        # Whether each start of a side's ranks ended well, and each run or start of a remedy for a bad end.
-        self._ended_well: Dict[str, List[bool]] = {name: [False] for name in not_started}
-        self._why_failed: Dict[str, str] = {}
+        # Of each start of a side's ranks, and each run or start of a remedy for a bad end: why it failed, or empty.
+        self._ends: Dict[str, List[str]] = {name: [str(error)] for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
         self._proving: Optional[Evaluation] = None
@@ -139,7 +140,7 @@ class Confirmation:
     def notes(self) -> List[str]:
         """Lines about problems in fresh runs of the sides, and about starts of ranks that fail by chance."""
         problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
-        chance = [name for name in self._not_started if any(self._ended_well[name])]
+        chance = [name for name in self._not_started if "" in self._ends[name]]
         labels = [side.label for side in self._facts.sides if side.name in chance]
         return [
             *self._remarks,
@@ -168,11 +169,13 @@ class Confirmation:
         badly = collections.Counter(side for side, _ in self._bad_runs())
         runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
         endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
-        endings.update({name: Endings.of(self._ended_well[name]) for name in self._not_started})
+        for name in self._not_started:
+            ends = self._ends[name]
+            endings[name] = Endings(len(ends) - ends.count(""), len(ends))
         ended = [
             each._replace(result=self._result_of(each.remedy.name))
             for each in self._remedies.tried
-            if each.remedy.name in self._ended_well
+            if each.remedy.name in self._ends
         ]
         causes = self._explaining.explain_end(endings, ended)
         slow, line = self._explain_slowness()
@@ -180,8 +183,9 @@ class Confirmation:
 
     def _result_of(self, name: str) -> Dict[str, Any]:
         """Return the outcome of a remedy for a bad end, in the form of the record."""
-        well, failed = self._ended_well[name], self._why_failed.get(name, "")
-        return {"name": name, "failed": failed, "ended_well": sum(well), "metrics": {}}
+        ends = self._ends[name]
+        failed = next(filter(None, ends), "")
+        return {"name": name, "failed": failed, "ended_well": ends.count(""), "metrics": {}}
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
         standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
@@ -212,28 +216,26 @@ class Confirmation:
     def _confirm(self, failed: Sequence[Place]) -> None:
         """Run fresh rounds of all failed comparisons, and of remedies."""
         sides = self._compared({name for name, _ in failed})
-        most = len(self._remedies.tried) + self._most_remedies(sides)
-        # Remedies must leave time for the fewest rounds.
-        kept = FEWEST * self._seconds_of(sides)
+        # Remedies must leave time for as many rounds as failed first. Those of an earlier job took none of this job's.
+        first = min(first for first, _ in self._first.values())
+        rounds = (1 + SPARE) * max(FEWEST, min(self._remedies.number, first))
+        remedies: List[Remedy] = []
         for cause, of, metrics in self._explaining.slow(self._evaluation, failed):
-            if len(self._remedies.tried) < most:
-                self._remedies.add(cause, of, metrics, kept)
-        remedies = [each.remedy for each in self._remedies.tried if each.remedy.metrics]
+            if len(remedies) < self._facts.remedies:
+                runs = [*sides, *(each.of for each in remedies), of]
+                remedy = self._remedies.add(cause, of, metrics, rounds * self._remedies.took(runs))
+                remedies += [remedy] if remedy else []
         self._fresh = Evaluation(self._facts.of_sides(sides), Path(), remedies, failed)
         print("confirming: {}".format(", ".join(f"{metric} of {name}" for name, metric in failed)), flush=True)
         self._why = self._run_rounds(self._fresh, sides, [each.of for each in remedies])
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
-
-    def _seconds_of(self, names: Iterable[str]) -> float:
-        """Return the seconds that a round of some sides takes."""
-        return sum(self._runner.took.get(name, 0.0) for name in names)
 
     def _run_rounds(self, fresh: Evaluation, sides: Sequence[str], repeated: Sequence[str]) -> str:
         """Run rounds of the sides and of the remedies; return the reason why there are no more.
 
         :param repeated: the side that each remedy repeats.
         """
-        longest = self._seconds_of([*sides, *repeated])
+        longest = self._remedies.took([*sides, *repeated])
         while not fresh.repeated():
             if not (fresh.more_would_tell() or fresh.experiments.more_would_tell(len(fresh.rounds))):
                 return "more rounds would not decide"
@@ -246,15 +248,6 @@ class Confirmation:
             if len(fresh.rounds) > counted:
                 self._evaluation.count(fresh.rounds[-1])
         return "runs failed"
-
-    def _most_remedies(self, sides: Sequence[str]) -> int:
-        """Return the number of remedies for which the time suffices, in as many rounds as the first phase had."""
-        run = max((self._runner.took.get(name, 0.0) for name in sides), default=0.0)
-        # Rounds of an earlier job took none of this job's time.
-        first = min((first for first, _ in self._first.values()), default=FEWEST)
-        rounds = max(FEWEST, min(self._remedies.number, first))
-        runs = self._remedies.left / (rounds * run * (1 + SPARE)) if run else math.inf
-        return max(0, min(self._facts.remedies, int(min(runs, 1e6)) - len(sides)))
 
     def _compared(self, names: Any) -> List[str]:
         """Return some sides and the sides that they are compared with, in their order."""
@@ -278,7 +271,7 @@ class Confirmation:
     def _halve_slowness(self) -> None:
         """Halve the differences of the first slow container that no remedy helps, and prove what is found."""
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
-        search = self._halving(name) if name else None
+        search = self._halving(name, False) if name else None
         found = search.in_rounds(metrics) if search else None
         remedy = self._remedies.add(found, name, metrics) if found else None
         if remedy:
@@ -296,30 +289,28 @@ class Confirmation:
             if said.result == CONFIRMED and overhead > halving.LARGE * spread:
                 found.setdefault(place.side, {})[place.metric] = overhead
         for tried in self._remedies.tried:
-            if FAIL in self._helps(tried):
+            if self._fresh and FAIL in self._fresh.experiments.helps(tried.remedy.name):
                 found.pop(tried.remedy.of, None)
         return found
 
-    def _helps(self, tried: Tried) -> List[str]:
-        """Return the verdicts on whether a remedy helps, one for each slow metric."""
-        trials = self._fresh.experiments.trials if self._fresh else {}
-        return [trial.helps.verdict for trial in trials.get(tried.remedy.name, {}).values()]
+    def _halving(self, name: str, ends: bool) -> Optional[halving.Halving]:
+        """Return the search among the differences of a container, with time of its own; None if none is wanted.
 
-    def _halving(self, name: str) -> Optional[halving.Halving]:
-        """Return the search among the differences of a container, with time of its own; None if none is wanted."""
+        :param ends: whether its runs end badly.
+        """
         if not self._facts.remedies:
             return None
         if self._rounds.seconds:
             self._remedies.allow(max(halving.LEAST, halving.LONGER * self._rounds.seconds))
-        in_vain = [each.cause.change for each in self._remedies.tried if self._is_in_vain(each)]
-        seen = self._explaining.seen(name)
-        return halving.Halving(self._facts, self._runner, self._remedies, name, seen, in_vain, self._remarks)
+        in_vain = [each.cause.change for each in self._remedies.tried if self._is_in_vain(each.remedy.name)]
+        seen, start = self._explaining.seen(name), Launch(name).container
+        kinds = halving.kinds_of(*seen, os.environ, start, ends, in_vain)
+        return halving.Halving(self._facts, self._remedies, name, kinds, self._remarks)
 
-    def _is_in_vain(self, tried: Tried) -> bool:
+    def _is_in_vain(self, name: str) -> bool:
         """Return whether a remedy did not help: a run ended badly, or less than half of an overhead disappeared."""
-        name = tried.remedy.name
-        failed = self._fresh is not None and name in self._fresh.experiments.failed
-        return failed or PASS in self._helps(tried) or not all(self._ended_well.get(name, ()))
+        fresh = self._fresh.experiments if self._fresh else None
+        return any(self._ends.get(name, ())) or bool(fresh and (name in fresh.failed or PASS in fresh.helps(name)))
 
     # Containers that end or hang, or whose ranks do not start.
 
@@ -330,9 +321,9 @@ class Confirmation:
         :param most: remedies that may be tried in this job.
         """
         self._try_remedies(name, [*causes, *self._explaining.ending(name)], most, ends_well)
-        has_helped = any(self._ended_well.get(each.remedy.name, [False])[0] for each in self._remedies.tried)
+        has_helped = any(self._ends.get(each.remedy.name, ["?"])[0] == "" for each in self._remedies.tried)
         # Without a remedy it may also end by chance.
-        search = None if has_helped or any(self._ended_well.get(name, ())) else self._halving(name)
+        search = None if has_helped or "" in self._ends.get(name, ()) else self._halving(name, True)
         found = search.at_once(ends_well) if search else None
         if found:
             self._try_remedies(name, [found], len(self._remedies.tried) + 1, ends_well)
@@ -365,12 +356,12 @@ class Confirmation:
             names = [remedy.name, name]
             self._runner.coin.shuffle(names)
             well = {each: ends_well(each) for each in names}
-            ended_well = self._ended_well[remedy.name]
-            while all(ended_well) and len(ended_well) < ENDING_WELL and self._remedies.has_time(remedy.name):
+            ends = self._ends[remedy.name]
+            while not any(ends) and len(ends) < ENDING_WELL and self._remedies.has_time(remedy.name):
                 self._remedies.number += 1
                 ends_well(remedy.name)
             # If the container also ends well without the remedy, it fails by chance, and nothing can be proven.
-            if well[name] or sum(ended_well) == ENDING_WELL:
+            if well[name] or ends.count("") == ENDING_WELL:
                 return
 
     def _ends_well(self, name: str) -> bool:
@@ -388,7 +379,7 @@ class Confirmation:
                 # There is no run of bare in the same round.
                 text = f"answers differ: {why}"
                 self._evaluation.problems.append(Problem(DIFFER, name, self._remedies.number, text))
-        return self._noted(name, not why, why)
+        return self._noted(name, why)
 
     def _answers_of(self, name: Optional[str]) -> Dict[str, Any]:
         """Return the answers of the last run of a side that ended well."""
@@ -401,11 +392,9 @@ class Confirmation:
         began = time.monotonic()
         came_up = start_ranks.RankStart(name).comes_up()
         self._remedies.seconds_of_start[name] = time.monotonic() - began
-        return self._noted(name, came_up, "" if came_up else "its ranks did not start")
+        return self._noted(name, "" if came_up else "its ranks did not start")
 
-    def _noted(self, name: str, is_well: bool, failed: str) -> bool:
-        """Record whether a run or a start ended well, and return it."""
-        self._ended_well.setdefault(name, []).append(is_well)
-        if failed:
-            self._why_failed[name] = failed
-        return is_well
+    def _noted(self, name: str, why: str) -> bool:
+        """Record why a run or a start failed, empty if it ended well; return whether it did."""
+        self._ends.setdefault(name, []).append(why)
+        return not why

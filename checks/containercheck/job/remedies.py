@@ -8,7 +8,7 @@ import math
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 from containercheck.job import contract, observation, processes
 from containercheck.job.explain.causes import Cause, Change
@@ -74,6 +74,10 @@ class Remedies:
     def left(self) -> float:
         """Seconds that are left for runs."""
         return self._budget - self.seconds
+
+    def took(self, names: Iterable[str]) -> float:
+        """Return the seconds that runs of some sides take, one after the other."""
+        return sum(self._runner.took.get(name, 0.0) for name in names)
 
     def has_time(self, name: str) -> bool:
         """Return whether there is time for another run, or start, of a side."""

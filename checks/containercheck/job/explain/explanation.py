@@ -320,22 +320,14 @@ def _part(metrics: Mapping[str, Mapping[str, Any]]) -> str:
 def _is_left(metric: Mapping[str, Any]) -> bool:
     """Return whether a part of the overhead is left with the remedy, beyond doubt."""
     low = metric["interval"][0]
-    return metric["rest"] == FAIL and (low is None or low > 0 or metric.get("spread") is None)
+    # A verdict stays even if later rounds disagree.
+    return metric["rest"] == FAIL and (low is None or low > 0)
 
 
 def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the reason if the explained part may not be all, to follow that part; empty if it is known."""
-    # A verdict stays even if later rounds disagree: then it is open too.
-    unclear = [metric for metric in metrics.values() if metric["rest"] != PASS and not _is_left(metric)]
-    if not unclear or any(_is_left(metric) for metric in metrics.values()):
-        return ""
-    wide = [metric for metric in unclear if None not in (metric.get("spread"), metric.get("tolerance"))]
-    wide = [metric for metric in wide if metric["spread"] > metric["tolerance"]]
-    if not wide:
-        return "; whether it is all would take more rounds"
-    widest = max(wide, key=lambda metric: metric["spread"])
-    spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
-    return f"; pairs spread by {spread}: it is open whether that is all"
+    """Return words, to follow the explained part, if that may be all; empty if it is known."""
+    is_known = all(metric["rest"] == PASS for metric in metrics.values()) or any(map(_is_left, metrics.values()))
+    return "" if is_known else "; whether it is all would take more rounds"
 
 
 #: Least part of bare's time by which runs are longer, and least part of this extra time that a line names.
@@ -389,11 +381,6 @@ class Endings(NamedTuple):
 
     badly: int
     runs: int
-
-    @classmethod
-    def of(cls, well: Sequence[bool]) -> "Endings":
-        """Count whether each run ended well."""
-        return cls(len(well) - sum(well), len(well))
 
 
 class Explaining:
@@ -455,10 +442,14 @@ class Explaining:
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
 
-    def seen(self, name: str) -> Tuple[Optional[Observation], Optional[Observation]]:
-        """Return the observations of the side that a container is compared with, and of the container."""
+    def seen(self, name: str) -> Tuple[Observation, Observation]:
+        """Return the observations of the side that a container is compared with, and of the container.
+
+        They are empty unless both are known.
+        """
         pair = next(pair for pair in self._pairs if pair.subject.name == name)
-        return pair.seen(Path(), self._runs)[:2]
+        bare, container, _ = pair.seen(Path(), self._runs)
+        return (bare, container) if bare and container else (Observation(), Observation())
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return possible causes for containers with runs that ended or hung, if the compared side has no such run.

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from containercheck.job import variables
 from containercheck.job.container_runtimes import RUNTIMES
@@ -32,12 +32,10 @@ from containercheck.job.explain.causes import (
 )
 from containercheck.job.explain.explanation import differences
 from containercheck.job.explain.observations import Observation
-from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.remedies import SPARE, Remedies
-from containercheck.job.runner import Runner
 
 #: Most differences that may act together.
 TOGETHER = 3
@@ -65,18 +63,24 @@ _READ = 1 << 16
 
 
 def kinds_of(
-    bare: Observation, container: Observation, job: Mapping[str, str], start: Mapping[str, Any], ends: bool = False
+    bare: Observation,
+    container: Observation,
+    job: Mapping[str, str],
+    start: Mapping[str, Any],
+    ends: bool = False,
+    in_vain: Sequence[Optional[Change]] = (),
 ) -> List[List[Cause]]:
     """Return the differences of a container from bare that can be taken back, by kind.
 
     :param job: variables of the job: some of them set how a runtime starts containers.
     :param start: facts about the container's start (:attr:`Launch.container`).
     :param ends: whether runs end badly: then variables that bare accepts may be the cause too.
+    :param in_vain: changes that were tried and do not help.
     """
     kinds: Dict[Any, List[Cause]] = {}
     found = [*differences(bare, container), *_of_job(container, job, ends), *_options(start), *_wrapper(start)]
     for cause in found:
-        if cause.change and cause.change.kind not in _NOT_HALVED:
+        if cause.change and cause.change.kind not in _NOT_HALVED and cause.change not in in_vain:
             # Without one of its options, the container may not start.
             kind = cause.change if cause.change.kind == WITHOUT else cause.change.kind
             kinds.setdefault(SET if kind == UNSET else kind, []).append(cause)
@@ -180,77 +184,64 @@ class HalvingEnded(Exception):
     """Report that there is no time for another step."""
 
 
-class Halving:
+class Halving(NamedTuple):
     """Halve the differences of a container, with runs of it and of remedies.
 
-    :param seen: observations of bare and of the container.
-    :param in_vain: changes that were tried and do not help.
-    :param remarks: lines for people; one more if nothing is found.
+    :ivar name: of the container's side.
+    :ivar kinds: see :func:`kinds_of`.
+    :ivar remarks: lines for people; one more if nothing is found.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        runner: Runner,
-        remedies: Remedies,
-        name: str,
-        seen: Tuple[Optional[Observation], Optional[Observation]],
-        in_vain: Sequence[Optional[Change]],
-        remarks: List[str],
-    ) -> None:
-        """Begin without runs."""
-        self._facts, self._runner, self._remedies, self._name = facts, runner, remedies, name
-        self._seen, self._in_vain, self._remarks = seen, in_vain, remarks
+    facts: Facts
+    remedies: Remedies
+    name: str
+    kinds: List[List[Cause]]
+    remarks: List[str]
 
     def in_rounds(self, metrics: Dict[str, float]) -> Optional[Cause]:
         """Return the differences that take away at least half of each overhead; None if there are none.
 
         :param metrics: the overhead of each slow metric.
         """
-        return self._found(lambda groups: self._help_in_rounds(metrics, groups), False)
+        return self._found(lambda groups: self._help_in_rounds(metrics, groups))
 
     def at_once(self, ends_well: Callable[[str], bool]) -> Optional[Cause]:
         """Return the differences without which a run ends well; None if there are none.
 
         :param ends_well: runs a side, or starts its ranks, and returns whether that ended well.
         """
-        return self._found(lambda groups: self._help_at_once(ends_well, groups), True)
+        return self._found(lambda groups: self._help_at_once(ends_well, groups))
 
-    def _found(self, helps: Helps, ends: bool) -> Optional[Cause]:
-        bare, container = self._seen
-        known = (bare, container) if bare and container else (Observation(), Observation())
-        kinds = kinds_of(*known, os.environ, Launch(self._name).container, ends)
-        kinds = [[cause for cause in kind if cause.change not in self._in_vain] for kind in kinds]
-        kinds = [kind for kind in kinds if kind]
-        count, label = sum(map(len, kinds)), self._facts.side(self._name).label
+    def _found(self, helps: Helps) -> Optional[Cause]:
+        count, label = sum(map(len, self.kinds)), self.facts.side(self.name).label
         try:
-            found = culprits(kinds, helps)
+            found = culprits(self.kinds, helps)
         except HalvingEnded:
-            self._remarks.append(f"{label}: the time was used up before one of {count} differences was found")
+            self.remarks.append(f"{label}: the time was used up before one of {count} differences was found")
             return None
-        if kinds and not found:
+        if count and not found:
             what = f"differences in variables, limits and start ({count})"
-            self._remarks.append(f"{label}: {what} were taken back in vain")
+            self.remarks.append(f"{label}: {what} were taken back in vain")
         return together(found) if 0 < len(found) <= TOGETHER else None
 
     def _group(self, group: Sequence[Cause]) -> str:
         """Make a remedy that takes several differences back; return its name."""
         change = together(group).change
         assert change
-        name = self._remedies.make(self._name, change).name
-        print(f"{name} is {self._name} with {len(group)} differences taken back", flush=True)
+        name = self.remedies.make(self.name, change).name
+        print(f"{name} is {self.name} with {len(group)} differences taken back", flush=True)
         return name
 
     def _help_in_rounds(self, metrics: Dict[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
         """Return which groups help in each of two rounds, which run the container and what has helped so far."""
         # All run once; usually one of them helps, and runs in the other rounds.
         runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
-        if runs * self._runner.took.get(self._name, 0.0) * (1 + SPARE) > self._remedies.left:
+        if runs * self.remedies.took([self.name]) * (1 + SPARE) > self.remedies.left:
             raise HalvingEnded
-        made = [Remedy(self._group(group), self._name, metrics) for group in groups]
-        step = Evaluation(self._facts.of_sides([self._name]), Path(), made, ())
+        made = [Remedy(self._group(group), self.name, metrics) for group in groups]
+        step = Evaluation(self.facts.of_sides([self.name]), Path(), made, ())
         for number in range(1, ROUNDS_OF_STEP + 1):
-            self._remedies.round(step, [self._name])
+            self.remedies.round(step, [self.name])
             step.experiments.drop_useless(number)
         return [remedy.name not in step.experiments.failed for remedy in made]
 
@@ -258,8 +249,8 @@ class Halving:
         """Return for each group whether a run ends well without it; after the first success, none runs."""
         helped: List[bool] = []
         for group in groups:
-            if not self._remedies.has_time(self._name):
+            if not self.remedies.has_time(self.name):
                 raise HalvingEnded
-            self._remedies.number += 1
+            self.remedies.number += 1
             helped.append(not any(helped) and ends_well(self._group(group)))
         return helped

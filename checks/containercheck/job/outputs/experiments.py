@@ -57,8 +57,6 @@ class RemedyTrial(NamedTuple):
             "overhead": rest.estimate,
             "interval": [end if math.isfinite(end) else None for end in rest.interval],
             "without": self.whole.estimate,
-            "spread": rest.spread,
-            "tolerance": rest.highest if math.isfinite(rest.highest) else None,
             "unit": "%" if rest.compare == "ratio" else "",
         }
 
@@ -173,6 +171,10 @@ class Experiments:
             trials = self.trials.get(name, {})
             if len(trials) < len(remedy.metrics) or any(each.half.above_tolerance < rounds for each in trials.values()):
                 self.failed.setdefault(name, "it does not help")
+
+    def helps(self, name: str) -> List[str]:
+        """Return the verdicts on whether a remedy helps, one for each metric."""
+        return [trial.helps.verdict for trial in self.trials.get(name, {}).values()]
 
     def more_would_tell(self, rounds: int) -> bool:
         """Return whether another round may decide an experiment.
