@@ -15,7 +15,7 @@ from conftest import facts_of
 from containercheck import Metric
 from containercheck.job import start_ranks
 from containercheck.job.contract import FABRICS, MEASURED
-from containercheck.job.explain import causes, explanation, rules, use_rules
+from containercheck.job.explain import causes, explanation, halving, rules, use_rules
 from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
 from containercheck.job.explain.observations import Observation, Use, pairs_of
 from containercheck.job.outputs.facts import Facts
@@ -771,6 +771,7 @@ def test_a_cause_that_does_not_differ_between_the_sides_is_never_named(bare, con
         monkeypatch.setattr(causes.Rule, "cause", cause)
         assert explanation.causes(bare, bare, (of_bare, of_bare), [TIME, SPEED, BETWEEN, FILES, START]) == []
         assert explanation.causes_of_end(bare, bare, (of_bare, of_bare)) == []
+        assert halving.kinds_of(bare, bare, {}, {}) == []
         assert words == []
         explanation.causes(bare, container, (of_bare, of_container), [TIME])
     assert [each for each in words if None not in each and str(each[1]) == str(each[2])] == []

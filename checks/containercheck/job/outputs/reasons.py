@@ -172,6 +172,8 @@ SIGNALS = {
     9: "killed, perhaps because the memory was used up",
     11: "segmentation fault",
     15: "terminated",
+    24: "the limit of processor time was reached",
+    25: "the limit of file size was reached",
 }
 
 #: Escape sequences of a terminal, such as colours.
@@ -195,7 +197,7 @@ _ERROR = re.compile(r"\b(?:error|fatal|panic)\b|Error\b", re.IGNORECASE)
 _ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s*=)", re.IGNORECASE)
 _WORDS = re.compile(
     r"\b(?:fail(?:ed|ure|s)?|cannot|can't|could not|couldn't|unable to|not found|no such|denied|invalid|illegal"
-    r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
+    r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|not permitted|too large|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
     r"|not connected|doesn't exist|does not exist|missing)\b",
     re.IGNORECASE,
 )
