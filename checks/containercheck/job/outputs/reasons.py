@@ -197,7 +197,8 @@ _ERROR = re.compile(r"\b(?:error|fatal|panic)\b|Error\b", re.IGNORECASE)
 _ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s*=)", re.IGNORECASE)
 _WORDS = re.compile(
     r"\b(?:fail(?:ed|ure|s)?|cannot|can't|could not|couldn't|unable to|not found|no such|denied|invalid|illegal"
-    r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|not permitted|too large|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
+    r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
+    r"|not permitted|too large"
     r"|not connected|doesn't exist|does not exist|missing)\b",
     re.IGNORECASE,
 )
