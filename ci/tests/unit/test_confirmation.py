@@ -15,7 +15,7 @@ from containercheck.job.explain.causes import MOST
 from containercheck.job.processes import Terminated
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import TIME, Job
+from played import CONTAINER, TIME, Job
 
 QUIET, SLOW, FOURFOLD = ({"baseline": 1.0, "subject": value} for value in (1.01, 1.2, 4.0))
 GENERIC = {**UNCONTAINED, "contained": True}
@@ -338,6 +338,13 @@ def test_halving_in_vain_proves_nothing(play, fresh, facts, remark):
     record = play(slow(fresh, **facts), differs=UNKNOWN)
     assert "proven" not in str(record.verdict["explained"])
     assert any("were taken back in vain" in note for note in record.verdict["notes"]) is remark
+
+
+def test_an_option_of_the_site_is_found_by_halving_and_proven(play, monkeypatch):
+    monkeypatch.setitem(CONTAINER, "options", ["--writable-tmpfs"])
+    record = play(slow(with_remedies(1.0, 1.0)), differs=SEES)
+    assert record.verdict["explained"][0] == "the cause: the container is started with --writable-tmpfs"
+    assert record.verdict["explained"][1].startswith("proven: with --writable-tmpfs left out the overhead of time is ")
 
 
 def test_halving_finds_what_ends_runs_too(play):

@@ -73,7 +73,7 @@ def differences(bare: Observation, container: Observation) -> List[Cause]:
         here, inside = bare.at(host) or (bare if host == container.host else None), container.at(host)
         if here and inside:
             compared.append(host)
-            for cause in _by_rules(here, inside):
+            for cause in (cause for rule in RULES_OF_SIGHT for cause in rule(here, inside)):
                 found.setdefault((cause.rule, cause.about), (cause, set()))[1].add(host)
     return [
         cause
@@ -81,10 +81,6 @@ def differences(bare: Observation, container: Observation) -> List[Cause]:
         else cause._replace(sentence=f"on {_named(sorted(hosts))}: {cause.sentence}")
         for cause, hosts in found.values()
     ]
-
-
-def _by_rules(bare: Observation, container: Observation) -> List[Cause]:
-    return [cause for rule in RULES_OF_SIGHT for cause in rule(bare, container)]
 
 
 def _by_use(uses: Tuple[Use, Use]) -> List[Cause]:
@@ -268,19 +264,13 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
 
 def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
     """Return the lines about a cause that an experiment confirmed: the difference, the proof, and the remedy."""
-    label = Change(**cause["experiment"]).label
-    if cause.get("ended"):
-        proof = f"proven: with {label} {_endings(cause)}"
-        return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
-    metrics = cause["result"]["metrics"]
-    proven = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL and metric["rest"] == PASS}
-    printed = [f"{what}: {cause['sentence']}"]
-    if len(proven) == len(metrics):
-        printed.append(f"proven: with {label} {_overheads(proven)}")
+    label, metrics = Change(**cause["experiment"]).label, cause["result"]["metrics"]
+    if is_proven(cause):
+        proof = f"proven: with {label} {_endings(cause) if cause.get('ended') else _overheads(metrics)}"
     else:
         helped = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL}
-        printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}")
-    return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
+        proof = f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}"
+    return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
 
 
 def _endings(cause: Mapping[str, Any]) -> str:

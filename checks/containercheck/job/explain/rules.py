@@ -141,19 +141,12 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield RULES["shared memory: full"].cause(change, container=size(inside[1]), host=size(host[1]))
 
 
-def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause if the container may use fewer processors."""
-    inside, host = (_allowed(side, "Cpus_allowed_list") for side in (container, bare))
-    if inside and len(inside) < len(host):
-        lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
-        yield RULES["processors"].cause(Change(CPUS, lists[1]), container=lists[0], host=lists[1])
-
-
-def memory_nodes(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause if the container may use the memory of fewer parts of the node (NUMA)."""
-    inside, host = (_allowed(side, "Mems_allowed_list") for side in (container, bare))
-    if inside and len(inside) < len(host):
-        yield RULES["memory nodes"].cause(container=len(inside), host=len(host))
+def allowed(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause if the container may use fewer processors, or the memory of fewer parts of the node (NUMA)."""
+    for name, rule in rules_of("allowed"):
+        inside, host = (side.status.get(name, "") for side in (container, bare))
+        if inside and len(cores_of(inside)) < len(_allowed(bare, name)):
+            yield rule.cause(Change(CPUS, host) if "change" in rule.fields else None, container=inside, host=host)
 
 
 def _allowed(side: Observation, name: str) -> Set[int]:
@@ -310,9 +303,13 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
         inside, host = container.settings.get(key), bare.settings.get(key)
         path, name = key.rsplit(" ", 1)
         variable, family = (name, "") if path.endswith("ucx.conf") else (f"OMPI_MCA_{name}", OPEN_MPI)
-        binding, besides = _binding(key, differing, bare)
-        words = {"name": name, "path": path, "besides": besides, "container": inside, "host": host}
-        words.update(variable=variable, directory=path.rpartition("/")[0])
+        directory = path.rpartition("/")[0]
+        words = {"name": name, "path": path, "directory": directory, "variable": variable}
+        words.update(container=inside, host=host)
+        # Several settings of a directory could not be told apart.
+        is_alone = [each for each in differing if each.startswith(f"{directory}/")] == [key]
+        has_file = path.startswith("/etc/") and any(each.startswith(f"{path} ") for each in bare.settings)
+        binding = Change(BIND, directory) if is_alone and has_file else None
         kinds, weight = _kinds_of(key)
         if host is not None and not host.startswith(HIDDEN):
             cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), **words)
@@ -330,23 +327,6 @@ def _kinds_of(key: str) -> Tuple[Tuple[str, ...], int]:
     path, name = key.rsplit(" ", 1)
     others = (row[1:] for row in _OTHER_SETTINGS if not path.endswith("ucx.conf") and re.match(row[0], name))
     return next(others, (MPI, RULES["setting"].weight))
-
-
-def _binding(key: str, differing: Sequence[str], bare: Observation) -> Tuple[Optional[Change], str]:
-    """Return the change that binds the host's directory of a setting, and its other differences, for the sentence.
-
-    None if the host has no such file, or if the file is in a home. Also None if another setting of the directory slows
-    the same metrics: the experiment could not separate the two.
-    """
-    path = key.rsplit(" ", 1)[0]
-    directory = path.rpartition("/")[0]
-    besides = [each for each in differing if each != key and each.startswith(f"{directory}/")]
-    same = [each for each in besides if {*_kinds_of(each)[0]} & {*_kinds_of(key)[0]}]
-    if same or not path.startswith("/etc/") or not any(each.startswith(f"{path} ") for each in bare.settings):
-        return None, ""
-    names = " and ".join(each.rsplit(" ", 1)[1] for each in besides)
-    verb = "differs" if len(besides) == 1 else "differ"
-    return Change(BIND, directory), f"; {names} of the same directory {verb} too" if besides else ""
 
 
 def devices_below(seen: Observation, beginning: str) -> List[str]:
@@ -397,7 +377,7 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     variables,
     search_paths,
     shared_memory,
-    processors,
+    allowed,
     values,
     limits,
     cgroup_limits,
@@ -408,7 +388,6 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     settings,
     devices,
     priority,
-    memory_nodes,
     old_c_library,
     unlike,
     hooks,
