@@ -82,7 +82,7 @@ class Confirmation:
         self._not_started = not_started
         self._remedies = Remedies(facts, runner)
         self._remedies.seconds_of_start.update({name: error.seconds for name, error in not_started.items()})
-        # Of each start of a side's ranks, and each run or start of a remedy for a bad end: why it failed, or empty.
+        # For starts of sides, and for remedies of bad ends: the reason of each failure; empty for a good end.
         self._ends: Dict[str, List[str]] = {name: [str(error)] for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
@@ -269,7 +269,7 @@ class Confirmation:
             self._before[name] = float(printed[1]) - began
 
     def _halve_slowness(self) -> None:
-        """Halve the differences of the first slow container that no remedy helps, and prove what is found."""
+        """Halve the differences of the first slow container without a helpful remedy, and prove the result."""
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
         search = self._halving(name, False) if name else None
         found = search.in_rounds(metrics) if search else None
@@ -294,7 +294,7 @@ class Confirmation:
         return found
 
     def _halving(self, name: str, ends: bool) -> Optional[halving.Halving]:
-        """Return the search among the differences of a container, with time of its own; None if none is wanted.
+        """Return the search among the differences of a container, with its own time; None without remedies.
 
         :param ends: whether its runs end badly.
         """
@@ -312,7 +312,7 @@ class Confirmation:
         fresh = self._fresh.experiments if self._fresh else None
         return any(self._ends.get(name, ())) or bool(fresh and (name in fresh.failed or PASS in fresh.helps(name)))
 
-    # Containers that end or hang, or whose ranks do not start.
+    # Containers that end, hang, or do not start.
 
     def _explain_end(self, name: str, causes: Sequence[Cause], most: int, ends_well: EndsWell) -> None:
         """Try remedies of a container that ends or hangs; if none ends well once, halve its differences.

@@ -42,7 +42,7 @@ TOGETHER = 3
 #: Its least seconds, and its longest duration as a multiple of the rounds'. Then rounds of a step. Last, the ratio of
 #: overhead to spread that these rounds need to show that half of the overhead is gone.
 LEAST, LONGER, ROUNDS_OF_STEP, LARGE = 120.0, 2.0, 2, 4.0
-#: Changes that take long to make, or that a rule tries where they can matter.
+#: Changes that take long to make; rules try them if they can matter.
 _NOT_HALVED = (UNPACK, GPUS)
 #: Variables of runtimes that change no container, after the beginning of their names.
 _OF_STORAGE = re.compile(
@@ -56,7 +56,7 @@ _BEGINNINGS = tuple(
     if runtime.settings
     for start in (runtime.settings, f"{runtime.settings.rstrip('_')}ENV_")
 )
-#: Options whose effect is a variable, which is taken back by itself.
+#: Options that set a variable, which is taken back by itself.
 _OF_VARIABLES = re.compile(r"--env\b|-e\b")
 #: Bytes of a script that are read.
 _READ = 1 << 16
@@ -145,7 +145,7 @@ def together(causes: Sequence[Cause]) -> Cause:
         for name, word in (("about", " and "), ("sentence", ", and "), ("remedy", "; "))
     }
     change = Change(SEVERAL, lines) if len(changes) > 1 else changes[0]
-    # What rules see may differ for other reasons too.
+    # Rules may see such a difference for other reasons too.
     return RULES["several"].cause(change, **words)._replace(stays=True)
 
 
@@ -233,7 +233,7 @@ class Halving(NamedTuple):
         return name
 
     def _help_in_rounds(self, metrics: Dict[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
-        """Return which groups help in each of two rounds, which run the container and what has helped so far."""
+        """Return the groups that help in each of two rounds of the container and the helpful remedies."""
         # All run once; usually one of them helps, and runs in the other rounds.
         runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
         if runs * self.remedies.took([self.name]) * (1 + SPARE) > self.remedies.left:

@@ -306,7 +306,7 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
         directory = path.rpartition("/")[0]
         words = {"name": name, "path": path, "directory": directory, "variable": variable}
         words.update(container=inside, host=host)
-        # Several settings of a directory could not be told apart.
+        # The experiment could not separate several settings of a directory.
         is_alone = [each for each in differing if each.startswith(f"{directory}/")] == [key]
         has_file = path.startswith("/etc/") and any(each.startswith(f"{path} ") for each in bare.settings)
         binding = Change(BIND, directory) if is_alone and has_file else None
@@ -362,7 +362,7 @@ def home(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each attribute of processes that differs, and for what is mounted over the image."""
+    """Yield a cause for each attribute of processes that differs, and for mounts over the image."""
     for name, rule in rules_of("attribute"):
         inside, host = container.status.get(name, ""), bare.status.get(name, "")
         if inside and host and inside != host:

@@ -166,7 +166,9 @@ class Experiments:
         return RemedyTrial(helps, rest, whole, half)
 
     def drop_useless(self, rounds: int) -> None:
-        """Leave out each remedy that has not taken away half of each overhead in each of so many rounds."""
+        """Leave out each remedy that has not taken away half of each overhead in each round.
+
+        :param rounds: number of rounds."""
         for name, remedy in self._remedies.items():
             trials = self.trials.get(name, {})
             if len(trials) < len(remedy.metrics) or any(each.half.above_tolerance < rounds for each in trials.values()):
