@@ -305,17 +305,16 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
         variable, family = (name, "") if path.endswith("ucx.conf") else (f"OMPI_MCA_{name}", OPEN_MPI)
         directory = path.rpartition("/")[0]
         words = {"name": name, "path": path, "directory": directory, "variable": variable}
-        words.update(container=inside, host=host)
         # The experiment could not separate several settings of a directory.
         is_alone = [each for each in differing if each.startswith(f"{directory}/")] == [key]
         has_file = path.startswith("/etc/") and any(each.startswith(f"{path} ") for each in bare.settings)
         binding = Change(BIND, directory) if is_alone and has_file else None
         kinds, weight = _kinds_of(key)
         if host is not None and not host.startswith(HIDDEN):
-            cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), **words)
+            cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), host=host, **words)
             yield cause._replace(family=family, kinds=kinds, weight=weight)
         elif inside is not None:
-            cause = RULES["setting: of the image"].cause(binding, **words)
+            cause = RULES["setting: of the image"].cause(binding, container=inside, **words)
             yield cause._replace(family=family, kinds=kinds, weight=weight - 2)
 
 
