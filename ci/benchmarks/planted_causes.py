@@ -13,6 +13,8 @@ WRAPPER = """#!/bin/sh
 program() { "$REAL" "$@"; }
 case "$*" in *count.sh* | *observe.sh*) ;; *) exec "$REAL" "$@" ;; esac
 """
+#: Sentence about this runtime: where it is proven, so is what it does.
+BY_WRAPPER = r"^apptainer is a script, "
 #: Shell functions for the conditions of faults: a limit, and a field of the process's status.
 FUNCTIONS = r"""
 sum=42

@@ -415,6 +415,8 @@ class _InContainer:
         }
         return {
             "image": container.unpacked_to or copy or container.image,
+            "command": container.typed,
+            "options": container.options,
             "bind": runtime.bind,
             "gpus": "" if container.gpus else runtime.gpus,
             "unpacks": runtime.form == container_runtimes.SIF and not container.unpacked_to,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands, write_program
-from containercheck.job import confirmation, launch, rounds, start_ranks
+from containercheck.job import confirmation, launch, observation, rounds, start_ranks
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.rounds import conclude_start
@@ -90,7 +90,7 @@ def explained(prepare, tmp_path, monkeypatch):
         for name in ("baseline", "subject"):
             Path(f"{name}.observed.json").write_text(SEES)
         record = lambda name, ranks, patience: Path(f"{name}.observed.json").write_text(SEES)  # noqa: E731
-        monkeypatch.setattr(confirmation.observation, "record", record)
+        monkeypatch.setattr(observation, "record", record)
         known = Facts(facts_of(sides=[BARE, {**GENERIC, "contained": True}], remedies=remedies))
         arguments = rounds.parse(["--seconds=60", "--limit=60", "--local-ranks=0"])
         not_started = start_ranks.start_all(known)
@@ -227,7 +227,7 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(explained, mo
 
 
 #: What is said where no difference explains that ranks do not start.
-IN_VAIN = "generic: differences in variables, limits and start commands (1) were taken back in vain"
+IN_VAIN = "generic: differences in variables, limits and start (1) were taken back in vain"
 
 
 def fails_at(number, otherwise=ONE_JOB):
