@@ -120,7 +120,8 @@ def _session(action: str, arguments: Sequence[str], place: Workplace) -> tuple[l
     failed: dict[str, list[str]] = {}
     for case in cases:
         if case.result == "fail":
-            failed.setdefault(case.fail_reason, []).append(case.application)
+            reason = case.fail_reason.removeprefix("reframe error: ")
+            failed.setdefault(reason, []).append(case.application)
     reasons = [f"error: {', '.join(dict.fromkeys(names))}: {reason}" for reason, names in failed.items()]
     return cases, [*reasons, *stopped, *reframe_process.left_out(place.log)]
 

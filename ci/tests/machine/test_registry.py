@@ -96,7 +96,7 @@ def test_an_image_is_pulled_once_by_its_digest(registry, session, site, tmp_path
     result = session(*arguments, APPTAINER_NOHTTPS="true")
     known = result.case("generic")["provenance"]
     name = f"planted-{platform.machine()}-{digest[:12]}.sif"
-    assert known["image"] == str(tmp_path / "cache" / name), result.output
+    assert known["image"] == str(tmp_path / "cache" / "images" / name), result.output
     # Not any under the stage: there is that of the session which built the image, too.
     stage = Path(result.case("generic")["stagedir"])
     script = (stage / "rounds" / "01-subject" / "run.sh").read_text()
