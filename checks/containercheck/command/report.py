@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
-from containercheck.report import table
+from containercheck.report import view
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
 from containercheck.results.formatting import typed
@@ -49,7 +49,7 @@ def last_report(place: Workplace) -> Path:
 def print_table(reports: Sequence[Path]) -> int:
     """Print the table of these reports, and return the exit status."""
     cases = collect([load(name) for name in reports])
-    print("\n".join(["", *table.lines(cases)]), flush=True)
+    print("\n".join(["", *view.lines(cases)]), flush=True)
     problems = selections.problems(cases)
     for problem in problems:
         print(f"report: error: {problem}", file=sys.stderr)

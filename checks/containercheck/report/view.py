@@ -1,4 +1,4 @@
-"""Show a session: a line for each finished case, with the reason of a failure, and the counts at the end."""
+"""Show a session: a line for each finished case, with the reason of a failure, and what it ends with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from containercheck.job import inventory
 from containercheck.job.stats.forecasts import FASTER, SLOWER
 from containercheck.job.verdict.comparison import in_words
-from containercheck.report import machine, table
+from containercheck.report import machine, scaling, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key, short_name
 from containercheck.results.formatting import number, typed
@@ -130,20 +130,27 @@ def _badness(row: Row) -> float:
     return (row.overhead or 0.0) / most if most else row.overhead or 0.0
 
 
+def lines(cases: Sequence[Case]) -> list[str]:
+    """Return the table of all metrics, the lines on scaling, and the ending of a session."""
+    return [*table.table(cases), *scaling.lines(cases), *ending(cases)]
+
+
 def ending(cases: Sequence[Case]) -> list[str]:
-    """Return all lines to print."""
+    """Return counts, failures, open verdicts, and the reasons of the cases that were not run."""
     run = selections.ran(cases)
     states = collections.Counter(state_of(case) for case in run)
     counts = ", ".join(f"{states[state]} {words}" for state, words in _COUNTED.items() if states[state])
-    printed = ["", f"{len(run)} case(s): {counts}" if run else "no case was run"]
+    printed = [f"{len(run)} case(s): {counts}" if run else "no case was run"]
     for case in run:
         printed += failure(case)
     printed += table.questions(cases)
-    printed += [*table.notes(cases), *table.last_line(cases)]
-    reasons = table.by_reason(cases)
-    if reasons:
-        printed += ["not run:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
-    return printed
+    return [*printed, *table.notes(cases), *table.last_line(cases), *not_run(cases)]
+
+
+def not_run(cases: Sequence[Case]) -> list[str]:
+    """Return the reasons of skipped cases; none if all were run."""
+    reasons = [f"{_INDENT}{reason.line}" for reason in table.by_reason(cases)]
+    return ["not run:", *reasons] if reasons else []
 
 
 def failure(case: Case) -> list[str]:
@@ -156,7 +163,7 @@ def failure(case: Case) -> list[str]:
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
-    return [*printed, *(f"{_INDENT}{line}" for line in table.reproducers([case]))]
+    return [*printed, *(f"{_INDENT}{line}" for line in table.repetition(run))]
 
 
 def time_spent(cases: Sequence[Case], began: float) -> str:

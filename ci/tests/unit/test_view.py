@@ -162,8 +162,8 @@ def test_a_session_ends_with_counts_failures_questions_and_what_was_not_run():
             case("E", result="skip", skip_reason="no software: E is licensed"),
         )
     )
-    assert lines[1] == "4 case(s): 1 failed, 1 too slow but not certain, 1 pass, 1 ran bare"
-    assert lines[2] == "FAILED: B generic: wrong energy"
-    assert lines[3].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
+    assert lines[0] == "4 case(s): 1 failed, 1 too slow but not certain, 1 pass, 1 ran bare"
+    assert lines[1] == "FAILED: B generic: wrong energy"
+    assert lines[2].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
     assert lines[-2:] == ["not run:", "  E (1 case(s)): no software: E is licensed"]
-    assert view.ending([])[1] == "no case was run"
+    assert view.ending([])[0] == "no case was run"
