@@ -22,7 +22,6 @@ _NAMES = {
     "check.collocation": "MIXES WHOLE CollocationSides",
     "check.variants": "StaticMpiSides",
     "job.architectures": "ARCHITECTURES",
-    "job.contract": "UNPACKED",
     "job.mpi": "MPI_FAMILIES",
     "sides.sides": "Candidate",
     "site.sites": "core_counts instruction_sets node_counts partitions_with_instructions",

@@ -133,8 +133,8 @@ class ApplicationFacts(rfm.RegressionTest):
     binds = variable(typ.List[str], value=[])
     #: Further options of the container runtime.
     container_options = variable(typ.List[str], value=[])
-    #: Whether the image is unpacked into the stage directory, and runs from there.
-    unpacked: bool = False
+    #: Way of the runtime to run the image (job/container_runtimes.py); empty for its usual one.
+    way: str = ""
     #: Whether the processors of a virtual machine are kept busy between and during the runs (job/this_node.py).
     keep_awake: bool = True
     #: Fewest ranks that the program makes sense with.

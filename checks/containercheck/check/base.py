@@ -191,7 +191,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         :raises Unavailable: the partition lacks software, a runtime or an image.
         :raises OutOfService: too few nodes accept jobs.
         """
-        self.runtime = launchers.find_runtime(self.current_partition) if self.contained else None
+        self.runtime = launchers.find_runtime(self.current_partition, self.way) if self.contained else None
         self._lay_out()
         self._request()
         if not self.is_dry_run():
@@ -223,7 +223,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 sides=self.side_count,
                 runtime=self.runtime,
                 gpus=self.gpu and self.site.gpus > 0,
-                unpacked=self.unpacked,
             )
             self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, obstacle)
         if self.is_duet:

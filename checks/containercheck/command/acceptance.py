@@ -21,7 +21,7 @@ from containercheck.job import container_runtimes
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.job.contract import BASELINE
-from containercheck.report import table
+from containercheck.report import view
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number, say
@@ -117,7 +117,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     ran = selections.ran(cases)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
-    print("\n".join(["", *table.lines(cases), "", *versions_table(ran, titles)]), flush=True)
+    print("\n".join(["", *view.lines(cases), "", *versions_table(ran, titles)]), flush=True)
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]

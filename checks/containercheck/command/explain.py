@@ -86,7 +86,7 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
             lines.append(f"not run: {names([case])}: {case.skip_reason}")
             continue
         line, run = line_of(case), selections.failure(case)
-        lines.append(f"{line.state:5} {columns_of(line)}")
+        lines.append(f"{line.state.shown:5} {columns_of(line)}")
         if run is None:
             lines.append(f"{_INDENT}nothing failed, and so no cause was looked for")
             continue

@@ -20,7 +20,7 @@ from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.job import inventory, mpi
 from containercheck.job.explain import explanation
-from containercheck.report import view
+from containercheck.report import states, view
 from containercheck.results.cases import Case, short_name
 from containercheck.results.formatting import CommandError, columns, first_line, number, typed
 from containercheck.session import image_facts
@@ -206,11 +206,11 @@ def _of_case(case: Case) -> Finding | None:
         return Finding(REMARK, short_name(case), f"not run: {first_line(case.skip_reason)}")
     line = view.line_of(case)
     measured = ", ".join(filter(None, [f"{line.metric} {line.value}".strip(), line.rest]))
-    if line.state == view.FAILED:
+    if line.state in (states.FAIL, states.UNMEASURED):
         why = explanation.summary(case.causes) or first_line(case.reason)
         return Finding(PROBLEM, short_name(case), measured or "it failed", why)
-    state = OK if line.state in (view.PASSED, view.RAN) else REMARK
-    return Finding(state, short_name(case), f"{line.state}: {measured}")
+    state = REMARK if line.state.color == "doubt" else OK
+    return Finding(state, short_name(case), f"{line.state.shown}: {measured}")
 
 
 def _lines(found: Sequence[Finding]) -> list[str]:

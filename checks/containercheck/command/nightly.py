@@ -23,7 +23,7 @@ from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, stored
 from containercheck.history.series import Series, series
-from containercheck.report import push, scaling, table
+from containercheck.report import push, scaling, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import database, exported, selections
 from containercheck.results.cases import Case, ReportError, names, save
@@ -147,8 +147,8 @@ def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_
     path = reframe_process.configuration(wanted.arguments, place).database
     before = read_nights(path, result.problems)
     choice = estimate.tonight(before, wanted.minutes)
-    view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
-    session = Session(wanted.settings(result.name), place, relay, choice, view=view)
+    shown = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
+    session = Session(wanted.settings(result.name), place, relay, choice, view=shown)
     try:
         _measure(result, session, before, path)
     finally:
@@ -233,7 +233,7 @@ def conclude(result: Result, directory: Path) -> int:
     lost_lines = table.lost_lines(result.lost)
     for line in lost_lines:
         say(line)
-    print("\n".join(["", *table.lines(result.cases)]), flush=True)
+    print("\n".join(["", *view.lines(result.cases)]), flush=True)
     for line in alarm_lines([change for change in result.changes if change.confirmed]):
         say(line)
     for problem in result.problems:

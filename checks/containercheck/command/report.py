@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
-from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
 from containercheck.results.formatting import typed
@@ -48,8 +47,11 @@ def last_report(place: Workplace) -> Path:
 
 def print_table(reports: Sequence[Path]) -> int:
     """Print the table of these reports, and return the exit status."""
+    # Not above: a Python without packages names those that the page needs.
+    from containercheck.report import view
+
     cases = collect([load(name) for name in reports])
-    print("\n".join(["", *table.lines(cases)]), flush=True)
+    print("\n".join(["", *view.lines(cases)]), flush=True)
     problems = selections.problems(cases)
     for problem in problems:
         print(f"report: error: {problem}", file=sys.stderr)

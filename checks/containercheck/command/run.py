@@ -16,8 +16,8 @@ from pathlib import Path
 from containercheck import reframe_internals
 from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
-from containercheck.report import push, table
-from containercheck.report.view import CaseView, ending, files_line, time_spent
+from containercheck.report import push, table, view
+from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
@@ -35,13 +35,13 @@ def conclude_with_metrics(cases: Sequence[Case], problems: Sequence[str]) -> int
 
     :param problems: problems other than the results of the cases.
     """
-    print("\n".join(["", *table.lines(cases)]), flush=True)
+    print("\n".join(["", *view.lines(cases)]), flush=True)
     return _status(cases, problems)
 
 
 def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print counts, failures and open verdicts of the cases, and return the exit status."""
-    print("\n".join(ending(cases)), flush=True)
+    print("\n".join(["", *view.ending(cases)]), flush=True)
     return _status(cases, problems)
 
 
@@ -79,8 +79,8 @@ def session(
     directories = [place.reports, stage]
     preconditions.require_writable(directories)
     with preconditions.held(directories), Relay() as relay:
-        view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
-        current = Session(settings, place, relay, compared=compared, view=view)
+        shown = None if settings.verbose else CaseView(progress.Screen().is_terminal)
+        current = Session(settings, place, relay, compared=compared, view=shown)
         try:
             problems = _measure(current, settings, bool(compared))
         except ReportError as error:
@@ -103,8 +103,8 @@ def session(
         say(line)
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
-        files = files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        spent = time_spent(current.cases, began)
+        files = view.files_line(os.path.relpath(place.report), os.path.relpath(place.log))
+        spent = view.time_spent(current.cases, began)
         print("\n".join(filter(None, [spent, reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, even if the database does not have them.
@@ -134,8 +134,8 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         full_axes = reframe_process.of_full_axes(place.log)
     all_cases, cases = cases, [case for case in cases if case.result != "abort"]
     run = selections.ran(cases)
-    failed = [case for case in run if selections.failure(case)]
-    lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
+    failures = [line for case in run for line in view.failure(case)]
+    lines = [*view.not_run(cases), *failures, *(estimate.lines(run) if run else [])]
     print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
     if len(cases) < len(all_cases):
         return ended([f"stopped after {len(cases)} of {len(all_cases)} cases: the totals are partial"], NOT_JUDGED)

@@ -81,7 +81,7 @@ ENERGY = "node-energy"
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
 #: Comment in the job script before the command that runs the sides.
 RUNS_FOLLOW = f"# The sides run in rounds, each run by a script of its own, {RUNS}/ROUND-SIDE/{SCRIPT}:"
-#: Directory in the stage directory with an unpacked image.
+#: Beginning of the names of directories with images that were unpacked for remedies.
 UNPACKED = "image.unpacked"
 #: Variable in the environment of all processes that a job starts, and label of its containers. It identifies processes
 #: of the job that a daemon starts.

@@ -61,7 +61,7 @@ def _refuse_place(wanted: Wanted) -> None:
     """
     used = [wanted.runtime, *(candidate.runtime for candidate in wanted.candidates)]
     for runtime in filter(None, used):
-        if (wanted.unpacked or wanted.copied) and runtime.form != SIF:
+        if wanted.copied and runtime.form != SIF:
             raise Unavailable(f"no image: {runtime.title} keeps images in its own way, and cannot use the check's copy")
         if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node and not wanted.each_node:
             raise Unavailable(

@@ -20,7 +20,7 @@ def test_a_session_shows_its_cases_and_not_reframes_log(place):
     assert shown == [["ran", "Fine", "bare", "rate", "1", "x"], ["FAIL", "Wrong", "bare"]]
     assert "ReFrame Setup" not in output
     assert "RUN      ]" in place.log.read_text()
-    assert lines.count("2 case(s): 1 failed, 1 ran bare") == 1
+    assert lines.count("2 case(s): 1 fail, 1 measured") == 1
     assert sum(line.startswith("FAILED: Wrong bare: ") for line in lines) == 2
     assert not (place.reports / "announced-cases.jsonl").exists()
     assert lines[-2].startswith("run: error: 1 of ") or lines[-1].startswith("run: error: 1 of ")

@@ -26,7 +26,7 @@ def test_a_failure_is_final(place, name):
     assert status == 1
     assert output.count("[ReFrame Setup]") == 1
     assert output.count(f"RUN      ] {name}") == 1
-    assert f"\nFAILED: {name} bare, 1 node(s): " in output
+    assert f"\nFAILED: {name} bare: " in output
     assert "1 of 2 checks failed" in table(output)[-1]
     # Nothing is open, and it failed all the same.
     status, output = run(place, "--resume", program=PLAIN)

@@ -16,6 +16,7 @@ from conftest import REPOSITORY, run_command
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
+from containercheck.report import states
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.cases import plain
@@ -298,33 +299,33 @@ def collected(*raw):
 @pytest.mark.parametrize(
     ("facts", "state"),
     [
-        ({"rows": [made.row()]}, page_cases.PASS),
-        ({"rows": [made.row(), made.row("other", verdict="inconclusive")]}, page_cases.OPEN),
-        ({"rows": [made.opened("noisy"), made.opened("slower", "other")]}, page_cases.SLOWER),
-        ({"rows": [made.opened("close"), made.opened("faster", "other")]}, page_cases.FASTER),
-        ({"rows": [made.row(), made.opened("noisy"), made.opened("close", "other")]}, page_cases.CLOSE),
-        ({"rows": [made.row(), made.opened("noisy", "other")]}, page_cases.NOISY),
-        ({"rows": [made.row(expected=True)]}, page_cases.KNOWN),
-        ({"result": "xfail"}, page_cases.KNOWN),
-        ({"rows": [made.row(verdict="emulated", expected=True)]}, page_cases.EMULATED),
-        ({"rows": [made.alone()], "variant": "bare"}, page_cases.BARE),
-        ({"rows": [made.alone()], "variant": "bare", "perfvalues": {"s:p:rate": REFERENCED}}, page_cases.PASS),
-        ({"result": "skip", "skip_reason": "no image"}, page_cases.SKIP),
-        ({**FAILED, "fail_phase": "performance"}, page_cases.FAIL),
-        (FAILED, page_cases.FAIL),
-        ({**FAILED, "fail_phase": "compile_wait"}, page_cases.UNMEASURED),
-        ({"result": "abort"}, page_cases.UNMEASURED),
-        ({}, page_cases.PASS),
+        ({"rows": [made.row()]}, states.PASS),
+        ({"rows": [made.row(), made.row("other", verdict="inconclusive")]}, states.OPEN),
+        ({"rows": [made.opened("noisy"), made.opened("slower", "other")]}, states.SLOWER),
+        ({"rows": [made.opened("close"), made.opened("faster", "other")]}, states.FASTER),
+        ({"rows": [made.row(), made.opened("noisy"), made.opened("close", "other")]}, states.CLOSE),
+        ({"rows": [made.row(), made.opened("noisy", "other")]}, states.NOISY),
+        ({"rows": [made.row(expected=True)]}, states.KNOWN),
+        ({"result": "xfail"}, states.KNOWN),
+        ({"rows": [made.row(verdict="emulated", expected=True)]}, states.EMULATED),
+        ({"rows": [made.alone()], "variant": "bare"}, states.BARE),
+        ({"rows": [made.alone()], "variant": "bare", "perfvalues": {"s:p:rate": REFERENCED}}, states.PASS),
+        ({"result": "skip", "skip_reason": "no image"}, states.SKIP),
+        ({**FAILED, "fail_phase": "performance"}, states.FAIL),
+        (FAILED, states.FAIL),
+        ({**FAILED, "fail_phase": "compile_wait"}, states.UNMEASURED),
+        ({"result": "abort"}, states.UNMEASURED),
+        ({}, states.PASS),
     ],
 )
 def test_a_case_has_one_of_these_states(facts, state):
     (case,) = collected(made.case(**facts))
-    assert page_cases.state(case) is state
+    assert states.state_of(case) is state
 
 
 def test_no_two_states_share_word_or_sign():
     for field in ("word", "sign", "meaning"):
-        assert len({getattr(state, field) for state in page_cases.ALL}) == len(page_cases.ALL)
+        assert len({getattr(state, field) for state in states.ALL}) == len(states.ALL)
 
 
 def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_of_skips():
@@ -346,7 +347,7 @@ def test_a_case_that_was_aborted_before_it_was_skipped_leads_to_the_abort():
     (case,) = collected(*runs)
     ((failed, run),) = page_cases.failures([case])
     link = page_cases.links([failed], by_reason([case]))[case.key]
-    assert (link.anchor, page_cases.state(case), run.result) == ("failure-1", page_cases.UNMEASURED, "abort")
+    assert (link.anchor, states.state_of(case), run.result) == ("failure-1", states.UNMEASURED, "abort")
 
 
 def report(words, *raw, files=("<builtin>",)):

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from containercheck.report import table
+from containercheck.report import table, view
 from containercheck.results import selections
 from containercheck.results.cases import Case, collect, merged, save
 from containercheck.results.row import Row
@@ -243,7 +243,7 @@ def test_later_runs_are_appended_and_the_last_one_that_says_something_counts():
     code, other = collect([final])
     assert [code.rows[0].verdict, code.earlier[0].rows[0].verdict] == ["pass", "inconclusive"]
     assert (code.notes, other.result) == (("a note",), "pass")
-    assert table.lines([code])[-1].endswith("the only verdict is closed")
+    assert view.lines([code])[-1].endswith("the only verdict is closed")
     assert merged({}, later) == later
 
 

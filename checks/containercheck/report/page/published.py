@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from containercheck.job.contract import CHECKS
-from containercheck.report.page import cases as page_cases
+from containercheck.report import states
 from containercheck.report.page.cases import Table, finite
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
@@ -132,8 +132,8 @@ def _is_meant(statement: Statement, row: Row) -> bool:
 
 def _works(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
     """Return the outcome for cases that compare nothing."""
-    states = [page_cases.state(case) for case in cases]
-    failed, unmeasured = states.count(page_cases.FAIL), states.count(page_cases.UNMEASURED)
+    states = [states.state_of(case) for case in cases]
+    failed, unmeasured = states.count(states.FAIL), states.count(states.UNMEASURED)
     of_all = f"of {count(len(states), 'case')}"
     if failed:
         return StatementOutcome(DIFFERS, reason=f"{failed} {of_all} failed")
