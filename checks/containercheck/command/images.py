@@ -74,7 +74,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     action = contract.LIST_IMAGES if options.action == LIST else contract.BUILD_IMAGES
     cases, problems = _session(action, rest, place)
     without = [case for case in cases if case.variant != "bare" and case.reason != contract.NOTHING_RUN]
-    for line in [*table.skips(without), *problems]:
+    for line in [*(f"skipped: {reason.line}" for reason in table.by_reason(without)), *problems]:
         say(line)
     # From here on, nothing is built.
     os.environ[contract.CACHED_ONLY] = "1"
