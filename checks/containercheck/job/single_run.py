@@ -185,6 +185,7 @@ def run_once(
         "left_files": left(shared, SHARED_MEMORY) if alone else {},
         "left_temporary": left(temporary, TEMPORARY) if alone else {},
         "disturbed_by": "; ".join(elsewhere.disturbers),
+        "taken": elsewhere.taken,
         "mpi": ranks.mpi,
         "bound": ranks.bound,
         "executable": ranks.executable,

@@ -1,4 +1,4 @@
-"""Tell the state of a case by the worst of its metrics, for a terminal and for the page.
+"""Name the state of a case by the worst of its metrics, for a terminal and for the page.
 
 Each state has a word and a sign in addition to its color.
 """

@@ -1,4 +1,4 @@
-"""Show a session: a line for each finished case, with the reason of a failure, and what it ends with."""
+"""Show a session: a line for each finished case, with the reason of a failure, and the lines at its end."""
 
 from __future__ import annotations
 
