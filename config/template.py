@@ -95,6 +95,9 @@ site_configuration = {
                             "build_on_node": False,
                             # More options of the jobs that build, after 'access': which nodes reach the outside, say.
                             "build_access": ["--partition=build"],
+                            # Whether the energy of jobs on one node is compared too (Cray's counters, or RAPL, which
+                            # users must be allowed to read). Jobs need their nodes to themselves.
+                            "energy": False,
                             # Whether its processors are emulated, as by qemu: what they take is reported, not judged.
                             "emulated": False,
                             # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH,

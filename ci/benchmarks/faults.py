@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from containercheck.job.explain import explanation
-from planted_causes import FAULTS, Fault
+from planted_causes import BY_WRAPPER, FAULTS, Fault
 from unlisted_causes import UNLISTED
 
 EVERY = {**FAULTS, **UNLISTED}
@@ -60,14 +60,16 @@ class Result:
         return all(any(re.search(pattern, sentence) for sentence in first) for pattern in fault.expected)
 
     def proves(self, fault: Fault) -> bool:
-        """Return whether what was planted was proven."""
-        return bool(fault.expected) and all(
-            any(re.search(pattern, sentence) for sentence in self.proven) for pattern in fault.expected
+        """Return whether what was planted was proven, or the script around the runtime that plants it."""
+        by_wrapper = fault.runtime and any(re.search(BY_WRAPPER, sentence) for sentence in self.proven)
+        return bool(by_wrapper) or (
+            bool(fault.expected)
+            and all(any(re.search(pattern, sentence) for sentence in self.proven) for pattern in fault.expected)
         )
 
     def is_wrong(self, fault: Fault) -> bool:
         """Return whether something was proven that was not planted, or is not what slows the container."""
-        right = fault.expected if fault.proven else ()
+        right = (*(fault.expected if fault.proven else ()), *([BY_WRAPPER] if fault.runtime else []))
         return any(not any(re.search(pattern, sentence) for pattern in right) for sentence in self.proven)
 
 

@@ -102,14 +102,12 @@ UNLISTED = {
         (r"umask",),
         '[ "$(umask)" = 0077 ]',
         runtime='umask 077; exec "$REAL" "$@"',
-        proven=False,
         does="differs",
     ),
     "timer-slack": Fault(
         "prctl(2)",
         (r"slack",),
         "[ $(cat /proc/self/timerslack_ns) -gt 1000000 ]",
-        proven=False,
         runtime="exec python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(29, 50000000, 0, 0, 0); "
         'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
     ),
@@ -119,7 +117,6 @@ UNLISTED = {
         "ionice -p $$ | grep -q idle",
         runtime='exec ionice -c 3 "$REAL" "$@"',
         measures=("files",),
-        proven=False,
     ),
     "pair": Fault(
         "two that act together",
@@ -141,11 +138,16 @@ UNLISTED = {
         {"APPTAINER_WRITABLE_TMPFS": "1"},
         does="ends",
     ),
+    "site-option": Fault(
+        "apptainer#1313",
+        (r"--writable-tmpfs",),
+        f"{INSIDE} && touch /usr/written 2>/dev/null",
+        options=("--writable-tmpfs",),
+    ),
     "other-program": Fault(
         "D12.6 6.9",
         (r"/usr/bin/seq",),
         "grep -q ' /usr/bin/seq ' /proc/self/mountinfo",
-        proven=False,
         runtime='what=$1; shift; exec "$REAL" "$what" --bind "$PLACE/shadow/seq:/usr/bin/seq" "$@"',
     ),
     "capabilities": Fault(

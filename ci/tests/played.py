@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from conftest import BARE, GENERIC, facts_of, run_of
 from containercheck import Metric
-from containercheck.job import confirmation, rounds, runner
+from containercheck.job import confirmation, remedies, rounds, runner
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.rounds import conclude
 
@@ -68,7 +68,7 @@ class Job:
         }
         Path("commands.json").write_text(json.dumps(sides))
         monkeypatch.setattr(runner, "run_once", self.run_once)
-        for module in (rounds, runner, confirmation):
+        for module in (rounds, runner, confirmation, remedies):
             monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         arguments = rounds.parse([*(words or ["--seconds=1000"]), "--limit=600", "--local-ranks=0"])
         facts = Facts(self.facts)

@@ -113,7 +113,6 @@ class BuiltCheck(ApplicationFacts):
             runtime=self.runtime,
             default_spack=type(self).spack,
             stack=site_software.stack,
-            unpacked=self.unpacked,
             nodes=self.num_nodes,
             each_node=jobs.is_slurm(self.job),
             copied=bool(self.image_directory),

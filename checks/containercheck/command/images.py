@@ -13,17 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, WRONG_USAGE, parsed
+from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.job import contract, texts
 from containercheck.job.build import image_build, image_files
 from containercheck.job.build.cache import CacheError
 from containercheck.report import table
 from containercheck.results.cases import Case, ReportError, collect, load
-from containercheck.results.formatting import columns, say, size, speak_as
+from containercheck.results.formatting import columns, say, size
 from containercheck.session import preconditions, reframe_process
 from containercheck.session.progress import View
 from containercheck.session.reframe_process import Relay, Workplace
-from containercheck.session.usage import UsageError
 from containercheck.site.extras import NAMESPACE
 from containercheck.software import registry
 from containercheck.software.images import LINK
@@ -71,19 +70,11 @@ class Image:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Build, push or list the images, and return the exit status."""
-    speak_as("images")
     options, rest, _ = parsed("images", argv)
-    try:
-        action = contract.LIST_IMAGES if options.action == LIST else contract.BUILD_IMAGES
-        cases, problems = _session(action, rest, place)
-    except (UsageError, preconditions.Taken) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
-    except ReportError as error:
-        say(f"error: {error}")
-        return NOT_JUDGED
+    action = contract.LIST_IMAGES if options.action == LIST else contract.BUILD_IMAGES
+    cases, problems = _session(action, rest, place)
     without = [case for case in cases if case.variant != "bare" and case.reason != contract.NOTHING_RUN]
-    for line in [*table.skips(without), *problems]:
+    for line in [*(f"skipped: {reason.line}" for reason in table.by_reason(without)), *problems]:
         say(line)
     # From here on, nothing is built.
     os.environ[contract.CACHED_ONLY] = "1"

@@ -81,8 +81,8 @@ class Launch:
     :ivar commands: by name (job/contract.py), with slots.
     :ivar words: by slot, as lists; ``image`` is text of the shell.
     :ivar container: empty for a side without a container. The entries: the image to run (``image``); the option for a
-        bind (``bind``); the options for GPUs (``gpus``); whether the image may be unpacked (``unpacks``); the directory
-        for that (``tree``).
+        bind (``bind``); the options for GPUs (``gpus``); whether the image may be unpacked (``unpacks``); the runtime's
+        ``command``, and the ``options`` of site and check, quoted.
     :raises OSError: the stage directory has no commands.
     """
 
@@ -92,6 +92,8 @@ class Launch:
         self.words = _read(Path(contract.launch_file(name)))
         stored = _read(Path(contract.COMMANDS))[self.words.get("of", name)]
         self.commands: Dict[str, str] = stored["commands"]
+        for option in self.words.get("without", ()):
+            self.commands = {name: text.replace(f" {option} ", " ") for name, text in self.commands.items()}
         self.container: Dict[str, Any] = stored["container"]
 
     def script(self, command: str) -> str:
@@ -117,7 +119,7 @@ class Launch:
         if slot == "image":
             text = self.image
         elif slot == "tree":
-            text = self.words.get("image") or self.container["tree"]
+            text = self.words["image"]
         elif slot.startswith("content of "):
             text = " ".join(map(shlex.quote, Path(slot[len("content of ") :]).read_text().split()))
         else:
@@ -158,7 +160,8 @@ class Launch:
         elif kind == causes.OPTION:
             changes += shlex.split(value)
         elif kind == causes.BIND:
-            changes.append(self.container["bind"].format(source=value, target=value))
+            source, _, target = value.partition(":")
+            changes.append(self.container["bind"].format(source=source, target=target or source))
         elif kind == causes.CPUS:
             prefix = ["taskset", "-c", value, *prefix]
         elif kind == causes.LIMIT:
@@ -171,6 +174,11 @@ class Launch:
             words["image"] = f"{contract.UNPACKED}.{name}"
         elif kind == causes.HIDE:
             words["start"] = [*words.get("start", ()), "env", "-u", value]
+        elif kind == causes.WITHOUT:
+            words["without"] = [*words.get("without", ()), value]
+        elif kind == causes.DIRECT:
+            path = f"PATH={os.path.dirname(value)}:{os.environ.get('PATH', '')}"
+            words["start"] = [*words.get("start", ()), "env", path]
         elif kind == causes.PLUGIN:
             words["plugin"] = value
         return {**words, "changes": changes, "prefix": prefix}

@@ -44,6 +44,8 @@ INSTRUCTIONS = (
 )
 #: The script, for any POSIX shell.
 SCRIPT = Path(__file__).with_name("observe.sh").read_text(encoding="utf-8").replace("METADATA", METADATA)
+#: Scripts that a runtime puts into each image.
+_OF_RUNTIME = re.compile(r"/(01-base|10-docker2singularity|94-appsbase|95-apps|99-base|99-runtimevars)\.sh$")
 #: Beginnings of the names of variables with which a runtime sets others in the container (APPTAINERENV_).
 _SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
 
@@ -77,6 +79,7 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
             if name.startswith(prefix) and name != prefix
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
+        "hooks": [path for path in parts.get("hooks", "").split() if not _OF_RUNTIME.search(path)],
         "user": parts.get("user", "").strip(),
     }
     return texts.cleaned({**seen, **_node(parts, key)})
@@ -171,7 +174,7 @@ def _cgroup_limits(rows: List[List[str]]) -> Dict[str, float]:
 
 def _status(text: str) -> List[Tuple[str, str]]:
     wanted = r"CapEff|NoNewPrivs|Seccomp|Speculation_Store_Bypass|THP_enabled"
-    wanted += r"|Cpus_allowed_list|Mems_allowed_list|Umask|Timer_slack"
+    wanted += r"|Cpus_allowed_list|Mems_allowed_list|Umask|Timer_slack|Disk_priority|Home"
     return re.findall(rf"^({wanted}):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
 
 

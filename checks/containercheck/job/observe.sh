@@ -20,6 +20,8 @@ node() {
     title status
     cat /proc/self/status
     echo "Timer_slack: $(cat /proc/self/timerslack_ns)"
+    echo "Disk_priority: $(ionice -p $$ | cut -d: -f1)"
+    echo "Home: $(ls -di "$HOME")"
     title priority
     cat /proc/self/stat
     title mounts
@@ -96,4 +98,6 @@ title user
 id
 title image
 grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' /METADATA/env/*.sh
+title hooks
+grep -lE '^ *[^# ]' /METADATA/env/*.sh
 title end

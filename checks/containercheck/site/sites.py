@@ -86,6 +86,7 @@ class Site:
     build_on_node: bool | None = extra(bool)
     build_access: list[str] = extra(typ.List[str], list)
     emulated: bool = extra(bool, False)
+    energy: bool = extra(bool, False)
     mpi: str | None = extra(str, choices=mpi.FAMILIES)
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)

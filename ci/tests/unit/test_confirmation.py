@@ -9,13 +9,13 @@ import pytest
 from conftest import BARE
 from conftest import GENERIC as UNCONTAINED
 from containercheck import Answer, Metric
-from containercheck.job import confirmation, runner
-from containercheck.job.explain import explanation
+from containercheck.job import confirmation, remedies, runner
+from containercheck.job.explain import explanation, halving
 from containercheck.job.explain.causes import MOST
 from containercheck.job.processes import Terminated
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import TIME, Job
+from played import CONTAINER, TIME, Job
 
 QUIET, SLOW, FOURFOLD = ({"baseline": 1.0, "subject": value} for value in (1.01, 1.2, 4.0))
 GENERIC = {**UNCONTAINED, "contained": True}
@@ -43,7 +43,7 @@ def play(tmp_path, monkeypatch):
         for name, seen in (("baseline", sees), ("subject", differs)):
             Path(f"{name}.observed.json").write_text(json.dumps(seen))
         record = lambda name, ranks, patience: Path(f"{name}.observed.json").write_text(json.dumps(sees))  # noqa: E731
-        monkeypatch.setattr(confirmation.observation, "record", record)
+        monkeypatch.setattr(remedies.observation, "record", record)
         job.facts.setdefault("remedies", MOST)
         return job.play(monkeypatch, *words, confirms=True)
 
@@ -185,14 +185,14 @@ def test_the_second_phase_takes_no_more_than_its_budget_and_one_round(
         monkeypatch.chdir(tmp_path_factory.mktemp("job"))
         Path("baseline.observed.json").write_text(json.dumps(SEES))
         Path("subject.observed.json").write_text(json.dumps(DIFFERS))
-        monkeypatch.setattr(confirmation.observation, "record", lambda name, ranks, patience: None)
+        monkeypatch.setattr(remedies.observation, "record", lambda name, ranks, patience: None)
         job = slow({**with_remedies(*[1.0] * 9), "subject": 1.2}, remedies=MOST, deadline=deadline)
         job.seconds, job.takes = seconds, {f"remedy{number}": slowness for number in range(1, 10)}
         job.play(monkeypatch, *words, confirms=True)
         took = job.confirmation.seconds
         first = job.now - took
         # And then differences are halved.
-        budget = min(max(20.0, 3 * first) + max(confirmation.LEAST_HALVING, 2 * first), max(0.0, deadline - first))
+        budget = min(max(20.0, 3 * first) + max(halving.LEAST, 2 * first), max(0.0, deadline - first))
         assert took <= budget + 2 * seconds + 2 + 1e-3
 
 
@@ -221,10 +221,8 @@ def test_a_job_that_is_ended_while_it_confirms_keeps_its_verdict_as_not_confirme
     with pytest.raises(Terminated):
         play(job)
     assert row(job.record) == ("fail", "unconfirmed")
-    assert (
-        "above it in 2 of 2 rounds, not confirmed: the time was used up after 1 more)"
-        in job.record.verdict["failures"][0]
-    )
+    line = job.record.verdict["failures"][0]
+    assert "above it in 2 of 2 rounds, not confirmed: the job was ended after 1 more)" in line, line
 
 
 def test_nothing_is_confirmed_where_nothing_is_judged(play):
@@ -320,7 +318,7 @@ def test_a_cause_that_no_rule_knows_is_found_by_halving_and_proven(play):
     record = play(slow(with_remedies(1.0, 1.0)), differs=UNKNOWN)
     assert record.verdict["explained"][0] == ("the cause: NOBODY_KNOWS is set in the container, and not on the host")
     assert record.verdict["explained"][1].startswith("proven: with NOBODY_KNOWS removed the overhead of time is ")
-    assert sum(run["side"] == "remedy1" for run in record.runs) == confirmation.ROUNDS_OF_STEP
+    assert sum(run["side"] == "remedy1" for run in record.runs) == halving.ROUNDS_OF_STEP
     assert sum(run["side"] == "remedy2" for run in record.runs) >= confirmation.FEWEST - 1
     assert row(record) == ("fail", "confirmed")
 
@@ -340,6 +338,13 @@ def test_halving_in_vain_proves_nothing(play, fresh, facts, remark):
     record = play(slow(fresh, **facts), differs=UNKNOWN)
     assert "proven" not in str(record.verdict["explained"])
     assert any("were taken back in vain" in note for note in record.verdict["notes"]) is remark
+
+
+def test_an_option_of_the_site_is_found_by_halving_and_proven(play, monkeypatch):
+    monkeypatch.setitem(CONTAINER, "options", ["--writable-tmpfs"])
+    record = play(slow(with_remedies(1.0, 1.0)), differs=SEES)
+    assert record.verdict["explained"][0] == "the cause: the container is started with --writable-tmpfs"
+    assert record.verdict["explained"][1].startswith("proven: with --writable-tmpfs left out the overhead of time is ")
 
 
 def test_halving_finds_what_ends_runs_too(play):

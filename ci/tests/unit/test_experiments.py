@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from conftest import facts_of, run_of
+from conftest import GENERIC, facts_of, run_of
 from containercheck import Answer, Metric
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.experiments import Remedy
@@ -51,15 +51,15 @@ def verdicts(made):
     ]
 
 
-def test_results_say_how_far_the_rounds_of_bare_and_the_remedy_spread(evaluation):
-    """So that a message can say why it is open whether a cause is all."""
-    rounds = [printed_by_side(100, 300, rate) for rate in (80, 130, 95, 120, 85)]
-    (result,) = evaluation(rounds).experiments.results()
-    metric = result["metrics"]["rate"]
-    assert (metric["helps"], metric["rest"], metric["tolerance"]) == ("fail", "inconclusive", 5.0)
-    assert 15 < metric["spread"] < 40
-    quiet = evaluation([printed_by_side(100 + n, 130 + n, 100.5 + n) for n in range(3)])
-    assert quiet.experiments.results()[0]["metrics"]["rate"]["spread"] < 1
+@pytest.mark.parametrize(("rates", "is_useless"), [((100, 101), False), ((100, 120), True), ((120, None), True)])
+def test_a_step_without_bare_keeps_remedies_that_take_half_away_in_each_round(evaluation, rates, is_useless):
+    """The container takes 130, of which 15 are half of the overhead."""
+    rounds = [{**printed_by_side(None, 130, rate)} for rate in rates]
+    made = evaluation(rounds, sides=[GENERIC], earlier=[])
+    made.experiments.drop_useless(len(rounds))
+    assert bool(made.experiments.failed) is is_useless
+    # Without bare, nothing is judged.
+    assert [*made.pairs] == [] and all(rest == "inconclusive" for _, rest in verdicts(made))
 
 
 def test_remedies_change_no_verdict(evaluation):

@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
-from containercheck.job.explain import halving
-from containercheck.job.explain.causes import AND, HIDE, LIMIT, SET, SEVERAL, UNSET, Change
-from containercheck.job.explain.observations import Observation
+from containercheck.job.explain import explanation, halving
+from containercheck.job.explain.causes import (
+    AND,
+    DIRECT,
+    HIDE,
+    LIMIT,
+    RULES,
+    SET,
+    SEVERAL,
+    UNSET,
+    WITHOUT,
+    Change,
+)
+from containercheck.job.explain.observations import Observation, Use
 from hypothesis import given
 from hypothesis import strategies as st
 
 BARE = Observation(
     environment={"PATH": "/usr/bin:/bin", "LANG": "C", "TERM": "xterm", "OMPI_COMM_WORLD_RANK": "0"},
     limits={"Max open files": "1024", "Max data size": "unlimited", "Max core file size": "0"},
+    status={"Home": "1 /root"},
 )
 
 
-def container(environment=(), limits=(), set_by=()):
+def container(environment=(), limits=(), set_by=(), **others):
     """Return what a container sees that differs from bare in this only, and in what all containers have."""
     of_runtime = {"APPTAINER_NAME": "x.sif", "PS1": "Apptainer> ", "LD_LIBRARY_PATH": "/.singularity.d/libs"}
     return Observation(
         environment={**BARE.environment, "TERM": "vt100", **of_runtime, **dict(environment)},
         limits={**BARE.limits, **dict(limits)},
         set_by=dict(set_by),
+        **others,
     )
 
 
-def changes(seen, job=()):
-    return [cause.change for kind in halving.differences(BARE, seen, dict(job)) for cause in kind]
+def changes(seen, job=(), **start):
+    return [cause.change for kind in halving.kinds_of(BARE, seen, dict(job), start) for cause in kind]
+
+
+def to_unset(name):
+    return RULES["several"].cause(Change(UNSET, name), about=name, sentence="", remedy="")
 
 
 def test_a_container_that_differs_as_all_do_has_nothing_to_halve():
@@ -42,6 +60,7 @@ def test_a_container_that_differs_as_all_do_has_nothing_to_halve():
         (container({"LANG": "de_DE"}), {}, Change(SET, "LANG=C")),
         (container({"PATH": "/x/bin:/usr/bin:/bin"}), {}, Change(SET, "PATH=/usr/bin:/bin")),
         (container({"PYTHONPATH": "/x"}), {}, Change(UNSET, "PYTHONPATH")),
+        (container(status={"Home": "2 /x"}), {}, Change(SEVERAL, f"bind /root{AND}set HOME=/root")),
         (container(limits={"Max open files": "16"}), {}, Change(LIMIT, "Max open files=1024")),
         (container(limits={"Max data size": "4096"}), {}, Change(LIMIT, "Max data size=unlimited")),
         (container(), {"APPTAINER_HOME": "/x:/root"}, Change(HIDE, "APPTAINER_HOME")),
@@ -54,12 +73,41 @@ def test_a_container_that_differs_as_all_do_has_nothing_to_halve():
         ),
     ],
 )
-def test_each_difference_has_the_change_that_takes_it_back(seen, job, change):
+def test_each_difference_has_the_change_that_takes_it_back_and_is_not_named_before(seen, job, change):
     assert changes(seen, job) == [change]
+    metric = SimpleNamespace(name="time", measures=())
+    assert explanation.causes(BARE, seen, (Use(), Use()), [metric]) == []
+    assert explanation.causes_of_end(BARE, seen, (Use(), Use())) == []
+
+
+def test_options_of_site_and_check_are_left_out_one_by_one_with_their_values():
+    options = ["--bind", "/data:/data", "--no-mount", "tmp", "--env", "A=1", "--secret=hunter2", "'--note=a b'"]
+    kinds = halving.kinds_of(BARE, container(), {}, {"options": options})
+    # Variables are taken back by themselves; secrets are not written down.
+    assert [[cause.change for cause in kind] for kind in kinds] == [
+        [Change(WITHOUT, "--bind /data:/data")],
+        [Change(WITHOUT, "--no-mount tmp")],
+    ]
+
+
+@pytest.mark.parametrize(("text", "is_found"), [("#!/bin/sh\nulimit -n 16; exec apptainer", True), ("\x7fELF", False)])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_script_around_the_runtime_is_found_with_the_runtime_itself(tmp_path, monkeypatch, text, is_found, is_named):
+    """By the script's text, or further back on the PATH."""
+    for name, content in (("site", text), ("real", "\x7fELF")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "apptainer").write_text(content)
+        (tmp_path / name / "apptainer").chmod(0o755)
+    real = tmp_path / "real" / "apptainer"
+    with (tmp_path / "site" / "apptainer").open("a") as stream:
+        stream.write(f"\n{real}\n" if is_named else "")
+    monkeypatch.setenv("PATH", f"{tmp_path}/site" + ("" if is_named else f":{tmp_path}/real"))
+    assert changes(container(), command="apptainer") == ([Change(DIRECT, str(real))] if is_found else [])
+    assert changes(container(), command=f"{tmp_path}/site/apptainer") == changes(container(), command="podman") == []
 
 
 def test_several_places_are_taken_out_of_one_path_at_once():
-    (kind,) = halving.differences(BARE, container({"PATH": "/x:/usr/bin:/y:/bin", "A": "hidden:1"}), {})
+    (kind,) = halving.kinds_of(BARE, container({"PATH": "/x:/usr/bin:/y:/bin", "A": "hidden:1"}), {}, {})
     change = halving.together(kind).change
     assert change == Change(SEVERAL, f"unset A{AND}set PATH=/usr/bin:/bin")
     assert [*map(type(change), *zip(*change.parts))] == [Change(UNSET, "A"), Change(SET, "PATH=/usr/bin:/bin")]
@@ -69,7 +117,7 @@ def test_several_places_are_taken_out_of_one_path_at_once():
 @given(st.integers(1, 60), st.data())
 def test_what_has_to_be_taken_back_is_found_and_nothing_else(count, data):
     """Where all of some differences have to be taken back, as each slows by itself."""
-    kinds = [[halving._cause(f"V{number}", "", "", Change(UNSET, f"V{number}")) for number in range(count)]]
+    kinds = [[to_unset(f"V{number}") for number in range(count)]]
     guilty = data.draw(st.sets(st.sampled_from([cause.about for cause in kinds[0]]), min_size=1, max_size=3))
     steps = []
 
@@ -84,7 +132,7 @@ def test_what_has_to_be_taken_back_is_found_and_nothing_else(count, data):
 
 
 def test_of_two_that_slow_only_together_one_is_enough():
-    kinds = [[halving._cause(name, "", "", Change(UNSET, name)) for name in "ABCDEFGH"]]
+    kinds = [[to_unset(name) for name in "ABCDEFGH"]]
     found = halving.culprits(
         kinds, lambda groups: [bool({"B", "G"} & {cause.about for cause in each}) for each in groups]
     )
@@ -92,7 +140,7 @@ def test_of_two_that_slow_only_together_one_is_enough():
 
 
 def test_what_spoils_the_container_keeps_no_other_kind_from_being_found():
-    kinds = [[halving._cause(name, "", "", Change(UNSET, name)) for name in names] for names in ("AB", "CD")]
+    kinds = [[to_unset(name) for name in names] for names in ("AB", "CD")]
 
     def helps(groups):
         named = [{cause.about for cause in group} for group in groups]

@@ -12,7 +12,21 @@ import pytest
 from conftest import write_commands
 from containercheck.job import contract, launch
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
+from containercheck.job.explain.causes import (
+    AND,
+    BIND,
+    CPUS,
+    DIRECT,
+    GPUS,
+    LIMIT,
+    OPTION,
+    PREFIX,
+    SET,
+    UNPACK,
+    UNSET,
+    WITHOUT,
+    Change,
+)
 from containercheck.job.launch import Launch, content_of, limited, note
 from containercheck.sides.commands import side_commands
 from containercheck.sides.sides import Container, HostMpi, Program, Side
@@ -71,6 +85,7 @@ def test_the_name_of_an_image_may_be_known_only_on_the_node(stage):
         (Change(BIND, "/dev/shm"), "-B/dev/shm:/dev/shm image.sif cat"),
         (Change(OPTION, "--security-opt seccomp=unconfined"), "--security-opt seccomp=unconfined image.sif cat"),
         (Change(GPUS), "--nv image.sif cat"),
+        (Change(BIND, "/dev/null:/a.sh"), "-B/dev/null:/a.sh image.sif cat"),
         (Change(UNPACK), "image.unpacked.remedy1 cat"),
     ],
 )
@@ -84,6 +99,17 @@ def test_a_remedy_is_the_container_with_one_change(change, words):
     assert Launch("subject").run == f"{EXEC} --userns image.sif cat"
 
 
+def test_a_remedy_may_leave_out_an_option_or_a_script_around_the_runtime(monkeypatch):
+    monkeypatch.setenv("PATH", "/site/bin:/usr/bin")
+    launched(replace(IMAGE, options=("--no-mount", "tmp", "--no-home")))
+    assert Launch("subject").run == f"{EXEC} --no-mount tmp --no-home image.sif cat"
+    assert Launch("subject").container["options"] == ["--no-mount", "tmp", "--no-home"]
+    remedy = Launch("subject").with_remedy("remedy1", Change(WITHOUT, "--no-mount tmp"))
+    assert remedy.run == f"{EXEC} --no-home image.sif cat"
+    remedy = Launch("subject").with_remedy("remedy2", Change(DIRECT, "/usr/bin/apptainer"))
+    assert remedy.run == f"env PATH=/usr/bin:/site/bin:/usr/bin {EXEC} --no-mount tmp --no-home image.sif cat"
+
+
 def test_an_image_is_unpacked_into_a_directory_of_the_remedy():
     unpack = launched().with_remedy("remedy1", Change(UNPACK)).script("unpack")
     assert " image.sif sh -c " in unpack
@@ -92,7 +118,7 @@ def test_an_image_is_unpacked_into_a_directory_of_the_remedy():
 
 
 def test_what_a_side_cannot_carry_out_is_not_tried():
-    unpacked = replace(IMAGE, unpacked_to="unpacked")
+    unpacked = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"))
     with_gpus = replace(IMAGE, gpus=True)
     engine = Container(by_name("Podman"), "image")
     fits = [

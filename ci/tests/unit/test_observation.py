@@ -57,6 +57,8 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     assert seen["settings"][f"{tmp_path}/.openmpi/mca-params.conf btl"] == "self,tcp"
     assert seen["limits"]["Max open files"] and seen["hard_limits"]["Max open files"]
     assert seen["status"]["Cpus_allowed_list"] and len(seen["mounts"]["/"]) == 4 and "lo" in seen["interfaces"]
+    assert seen["status"]["Home"] == f"{tmp_path.stat().st_ino} {tmp_path}"
+    assert seen["status"]["Disk_priority"] in ("none", "best-effort", "idle", "realtime")
     assert seen["priority"] == [os.nice(0), os.sched_getscheduler(0)]
     assert seen["space"]["/dev/shm"][0] >= 0
     assert seen["machine"] == os.uname().machine and seen["libc"].startswith("glibc")
@@ -78,6 +80,13 @@ def test_a_rank_that_never_comes_is_not_waited_for_for_ever(printed, tmp_path):
 @pytest.mark.parametrize("text", ["", "FATAL: no such image\n", f"{observation.TITLE}environment\nA=b\0"])
 def test_what_is_not_whole_is_no_observation(text):
     assert observation.read(text, KEY, {}) == {}
+
+
+def test_scripts_that_a_runtime_gives_each_image_are_none_of_the_images(printed):
+    scripts = [f"/.singularity.d/env/{name}" for name in ("01-base.sh", "90-environment.sh", "99-runtimevars.sh")]
+    (text,) = printed()
+    text = text.replace(f"{observation.TITLE}hooks\n", f"{observation.TITLE}hooks\n" + "\n".join(scripts))
+    assert observation.read(text, KEY, {})["hooks"] == [scripts[1]]
 
 
 def test_a_run_is_watched_to_its_end(tmp_path):

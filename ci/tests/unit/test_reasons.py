@@ -107,6 +107,9 @@ def test_what_a_program_computes_is_no_error(line):
         ("[2026-11-25T10:00:00] FATAL:   while loading image", "FATAL: while loading image"),
         ("2026-11-25 10:00:00,123 Error: no mesh", "Error: no mesh"),
         ("\x1b[91mERROR  : Failed to create user namespace\x1b[0m", "ERROR : Failed to create user namespace"),
+        # Calls that the kernel refused.
+        ("chmod: changing permissions of 'a': Operation not permitted\nstep 2", "Operation not permitted"),
+        ("dd: error writing 'a': File too large\nstep 2", "File too large"),
     ],
 )
 def test_tags_times_and_colours_before_a_line_hide_nothing(line, said):
@@ -121,6 +124,7 @@ def test_tags_times_and_colours_before_a_line_hide_nothing(line, said):
         (137, "killed, perhaps because the memory was used up"),
         (139, "segmentation fault"),
         (143, "terminated"),
+        (153, "the limit of file size was reached"),
         (-11, "segmentation fault"),
     ],
 )

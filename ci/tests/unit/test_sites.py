@@ -118,6 +118,7 @@ def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(part
         ({"software": {"GROMACS": {"spack": "a", "easybuild": "b"}}}, "GROMACS: spack or easybuild, not both"),
         ({"venv_cache": "/shared"}, "unknown 'venv_cache': did you mean 'caches'?"),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
+        ({"release": "etch"}, "release is 'etch', and must be one of"),
         ({"software": {"PACE3D": {"patterns": {"LUPS": r"^rate \S+"}}}}, "LUPS has 0 groups, and needs one, for the v"),
         ({"software": {"PACE3D": {"patterns": {"LUPS": "^rate ("}}}}, "patterns: LUPS is not a regular expression: "),
         ({"memory_per_node": 512}, "memory_per_node is 512 bytes, which is not plausible: write 96 << 30 for 96 GiB"),

@@ -21,12 +21,13 @@ ENDING = ("limit", "memory limit", "shared memory", "device", "attribute", "file
 #: Rules on resources that slow nothing: a run ends if they are used up or missing.
 ONLY_ENDING = ("space",)
 
-#: Kinds of changes: a variable removed or set in the container, an option of the runtime, a directory of the host
-#: bound; also the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
+#: Kinds of changes: a variable removed or set in the container, an option of the runtime, a path of the host bound;
+#: also the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
 UNSET, SET, OPTION, BIND, UNPACK, CPUS = "unset", "set", "option", "bind", "unpack", "cpus"
 LIMIT, PREFIX, GPUS = "limit", "prefix", "gpus"
-#: And two that change how ranks start: a variable of the job hidden from the runtime, another PMI plugin of srun.
-HIDE, PLUGIN = "hide", "plugin"
+#: And those that change the start: a variable of the job hidden from the runtime, an option left out, the runtime
+#: started in place of a script around it, another PMI plugin of srun.
+HIDE, WITHOUT, DIRECT, PLUGIN = "hide", "without", "direct", "plugin"
 #: And several changes at once, each in a line: its kind, a blank, its value.
 SEVERAL = "several"
 #: Stands between several variables that are set, and between several changes.
@@ -44,8 +45,8 @@ class Change(NamedTuple):
 
     :ivar kind: one of the kinds above.
     :ivar value: depends on the kind: the name of a variable; ``name=value`` (several with :data:`AND` between them);
-        options of the runtime; a path; a list of processors; ``name=value`` of a soft limit in the words of /proc; or
-        words.
+        options of the runtime; a path, or ``source:target``; a list of processors; ``name=value`` of a soft limit in
+        the words of /proc; or words.
     """
 
     kind: str
@@ -74,6 +75,8 @@ class Change(NamedTuple):
             PREFIX: f"{self.value} before the program",
             GPUS: "the node's GPUs handed in",
             HIDE: f"{self.value} unset for the job",
+            WITHOUT: f"{self.value} left out",
+            DIRECT: f"{self.value} started directly",
             PLUGIN: f"srun's PMI plugin {self.value}",
         }[self.kind]
 
@@ -88,7 +91,8 @@ class Cause(NamedTuple):
     :ivar remedy: an action for a person.
     :ivar source: the report or manual that describes it.
     :ivar kinds: the kinds of metrics that it can slow.
-    :ivar weight: how likely the difference is the cause if it exists; from 0 to 100.
+    :ivar weight: how likely the difference is the cause if it exists; from 0, for one that is named only if it is
+        proven (halving.py), to 100.
     :ivar narrow: whether it explains only metrics that are declared to be of its kinds, and no application as a whole.
     :ivar change: takes the difference away; None if no change can.
     :ivar family: the family of MPI that it concerns; empty for any. It explains nothing if both sides have another one.
@@ -118,6 +122,8 @@ class Cause(NamedTuple):
 
         :param ranks: of the application: a single rank sends no messages.
         """
+        if not self.weight:
+            return False
         if self.rule in ONLY_ENDING:
             return True
         return not self.narrow and (self.rule in ENDING or (ranks > 1 and bool({*self.kinds} & {*MPI})))

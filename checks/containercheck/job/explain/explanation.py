@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job.explain import halving
 from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
@@ -57,12 +56,12 @@ def _concerning(bare: Optional[Observation], container: Optional[Observation], u
     found += _by_use(uses)
     # A setting for another MPI than the container's slows nothing. If the container loaded no MPI, bare's counts.
     families = families_of(uses[1:]) or families_of(uses)
-    # A difference may show before the runs and during them. The latter counts, unless only the former can be tried.
+    # A difference may show before the runs and during them.
     by_name: Dict[Tuple[str, str], Cause] = {}
     for cause in found:
-        known = by_name.get((cause.rule, cause.about))
-        if not known or cause.change or not known.change:
-            by_name[cause.rule, cause.about] = cause
+        known = by_name.get((cause.rule, cause.about), cause)
+        likelier = max(cause, known, key=lambda each: each.weight)
+        by_name[cause.rule, cause.about] = likelier._replace(change=cause.change or known.change)
     return [cause for cause in by_name.values() if _concerns(cause, bare, families)]
 
 
@@ -74,7 +73,7 @@ def differences(bare: Observation, container: Observation) -> List[Cause]:
         here, inside = bare.at(host) or (bare if host == container.host else None), container.at(host)
         if here and inside:
             compared.append(host)
-            for cause in _by_rules(here, inside):
+            for cause in (cause for rule in RULES_OF_SIGHT for cause in rule(here, inside)):
                 found.setdefault((cause.rule, cause.about), (cause, set()))[1].add(host)
     return [
         cause
@@ -82,10 +81,6 @@ def differences(bare: Observation, container: Observation) -> List[Cause]:
         else cause._replace(sentence=f"on {_named(sorted(hosts))}: {cause.sentence}")
         for cause, hosts in found.values()
     ]
-
-
-def _by_rules(bare: Observation, container: Observation) -> List[Cause]:
-    return [cause for rule in RULES_OF_SIGHT for cause in rule(bare, container)]
 
 
 def _by_use(uses: Tuple[Use, Use]) -> List[Cause]:
@@ -159,7 +154,7 @@ def took_effect(
     change = Change(**cause["experiment"])
     if not all(_is_there(part, remedy) for part in change.parts):
         return False
-    if change.kind == UNSET or cause["rule"] == halving.RULE:
+    if change.kind == UNSET:
         return True
     if cause.get("of_use") and not uses[1].seconds:
         return False
@@ -269,19 +264,13 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
 
 def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
     """Return the lines about a cause that an experiment confirmed: the difference, the proof, and the remedy."""
-    label = Change(**cause["experiment"]).label
-    if cause.get("ended"):
-        proof = f"proven: with {label} {_endings(cause)}"
-        return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
-    metrics = cause["result"]["metrics"]
-    proven = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL and metric["rest"] == PASS}
-    printed = [f"{what}: {cause['sentence']}"]
-    if len(proven) == len(metrics):
-        printed.append(f"proven: with {label} {_overheads(proven)}")
+    label, metrics = Change(**cause["experiment"]).label, cause["result"]["metrics"]
+    if is_proven(cause):
+        proof = f"proven: with {label} {_endings(cause) if cause.get('ended') else _overheads(metrics)}"
     else:
         helped = {name: metric for name, metric in metrics.items() if metric["helps"] == FAIL}
-        printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}")
-    return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
+        proof = f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}"
+    return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
 
 
 def _endings(cause: Mapping[str, Any]) -> str:
@@ -321,22 +310,14 @@ def _part(metrics: Mapping[str, Mapping[str, Any]]) -> str:
 def _is_left(metric: Mapping[str, Any]) -> bool:
     """Return whether a part of the overhead is left with the remedy, beyond doubt."""
     low = metric["interval"][0]
-    return metric["rest"] == FAIL and (low is None or low > 0 or metric.get("spread") is None)
+    # A verdict stays even if later rounds disagree.
+    return metric["rest"] == FAIL and (low is None or low > 0)
 
 
 def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the reason if the explained part may not be all, to follow that part; empty if it is known."""
-    # A verdict stays even if later rounds disagree: then it is open too.
-    unclear = [metric for metric in metrics.values() if metric["rest"] != PASS and not _is_left(metric)]
-    if not unclear or any(_is_left(metric) for metric in metrics.values()):
-        return ""
-    wide = [metric for metric in unclear if None not in (metric.get("spread"), metric.get("tolerance"))]
-    wide = [metric for metric in wide if metric["spread"] > metric["tolerance"]]
-    if not wide:
-        return "; whether it is all would take more rounds"
-    widest = max(wide, key=lambda metric: metric["spread"])
-    spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
-    return f"; pairs spread by {spread}: it is open whether that is all"
+    """Return words, to follow the explained part, if that may be all; empty if it is known."""
+    is_known = all(metric["rest"] == PASS for metric in metrics.values()) or any(map(_is_left, metrics.values()))
+    return "" if is_known else "; whether it is all would take more rounds"
 
 
 #: Least part of bare's time by which runs are longer, and least part of this extra time that a line names.
@@ -390,11 +371,6 @@ class Endings(NamedTuple):
 
     badly: int
     runs: int
-
-    @classmethod
-    def of(cls, well: Sequence[bool]) -> "Endings":
-        """Count whether each run ended well."""
-        return cls(len(well) - sum(well), len(well))
 
 
 class Explaining:
@@ -456,15 +432,14 @@ class Explaining:
             for cause in causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
         ]
 
-    def differences(self, name: str, job: Mapping[str, str], ends: bool) -> List[List[Cause]]:
-        """Return the reversible differences between a container and the side that it is compared with, by kind.
+    def seen(self, name: str) -> Tuple[Observation, Observation]:
+        """Return the observations of the side that a container is compared with, and of the container.
 
-        :param job, ends: see :func:`halving.differences`.
+        They are empty unless both are known.
         """
         pair = next(pair for pair in self._pairs if pair.subject.name == name)
         bare, container, _ = pair.seen(Path(), self._runs)
-        known = (bare, container) if bare and container else (Observation(), Observation())
-        return halving.differences(*known, job, ends)
+        return (bare, container) if bare and container else (Observation(), Observation())
 
     def explain_end(self, endings: Mapping[str, Endings], tried: Sequence[Tried]) -> List[Dict[str, Any]]:
         """Return possible causes for containers with runs that ended or hung, if the compared side has no such run.

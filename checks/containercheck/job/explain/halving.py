@@ -1,127 +1,126 @@
 """Find the cause of a failure that no rule explains: take half of all differences back, and halve the half that helps.
 
-The differences are those of the environment, of the start of the container, and of limits. Groups of them become
-remedies. If a group helps, both halves are next, until one difference remains, or several that act together
-(delta debugging: Zeller and Hildebrandt, IEEE TSE 28, 2002). A remedy with these then proves it, as for a rule.
+The differences are all causes with a change (rules.py), and the parts of the container's start: variables of the job,
+options, a script around the runtime. Groups of them become remedies. If a group helps, both halves are next, until one
+difference remains, or several that act together (delta debugging: Zeller and Hildebrandt, IEEE TSE 28, 2002). A remedy
+with these then proves it, as for a rule.
 
 Standard library only, Python 3.6 or newer.
 """
 
+import os
 import re
-from typing import Callable, Dict, Iterator, List, Mapping, Sequence
+import shutil
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from containercheck.job import variables
-from containercheck.job.container_runtimes import METADATA, RUNTIMES
-from containercheck.job.contract import MEASURED
+from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.job.explain.causes import (
     AND,
+    DIRECT,
+    GPUS,
     HIDE,
-    LIMIT,
-    OF_RANK,
+    RULES,
     SET,
     SEVERAL,
+    UNPACK,
     UNSET,
+    WITHOUT,
     Cause,
     Change,
-    rule_of_variable,
 )
+from containercheck.job.explain.explanation import differences
 from containercheck.job.explain.observations import Observation
-from containercheck.job.explain.rules import HIDDEN, of_variable
-from containercheck.job.launch import ULIMITS
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.experiments import Remedy
+from containercheck.job.outputs.facts import Facts
+from containercheck.job.remedies import SPARE, Remedies
 
-#: Rule of the causes that halving finds, their source, and most of them that may act together.
-RULE, SOURCE, TOGETHER = "halving", "found by halving all differences", 3
-#: Variables that shells and runtimes give each container, and those of launchers: values of another start are wrong.
-_OF_STARTS = re.compile(
-    r"_|PWD|OLDPWD|SHLVL|PS1|PROMPT_COMMAND|TERM|HOME|HOSTNAME|USER_PATH|CONTAINERCHECK_.*"
-    r"|(PMIX|PMI|PMI2|OMPI|OPAL|PRTE|SLURM|HYDRA|MPI|MPIR|ORTE|FLUX|PALS|SLURMD)_.*"
-)
-#: Variables that are lists of places: programs search them in order.
-_PATHS = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD")
-#: Directories of programs in any image.
-_STANDARD = re.compile(r"/(usr/)?(local/)?s?bin/?")
+#: Most differences that may act together.
+TOGETHER = 3
+#: Its least seconds, and its longest duration as a multiple of the rounds'. Then rounds of a step. Last, the ratio of
+#: overhead to spread that these rounds need to show that half of the overhead is gone.
+LEAST, LONGER, ROUNDS_OF_STEP, LARGE = 120.0, 2.0, 2, 4.0
+#: Changes that take long to make; rules try them if they can matter.
+_NOT_HALVED = (UNPACK, GPUS)
 #: Variables of runtimes that change no container, after the beginning of their names.
 _OF_STORAGE = re.compile(
     r"CACHEDIR|TMPDIR|CONFIGDIR|\w+_(USERNAME|PASSWORD|HOST)|LIBRARY.*|REMOTE.*|SILENT|DEBUG|VERBOSE|NAME"
 )
 #: Variables of a job that set MPI's transports and start: bare accepts them, but the container's MPI may not.
 _OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!gds$)\w+|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_\w+")
-_SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
-_BEGINNINGS = tuple(start for each in _SETTINGS for start in (each, f"{each.rstrip('_')}ENV_"))
+_BEGINNINGS = tuple(
+    start
+    for runtime in RUNTIMES
+    if runtime.settings
+    for start in (runtime.settings, f"{runtime.settings.rstrip('_')}ENV_")
+)
+#: Options that set a variable, which is taken back by itself.
+_OF_VARIABLES = re.compile(r"--env\b|-e\b")
+#: Bytes of a script that are read.
+_READ = 1 << 16
 
 
-def differences(
-    bare: Observation, container: Observation, job: Mapping[str, str], ends: bool = False
+def kinds_of(
+    bare: Observation,
+    container: Observation,
+    job: Mapping[str, str],
+    start: Mapping[str, Any],
+    ends: bool = False,
+    in_vain: Sequence[Optional[Change]] = (),
 ) -> List[List[Cause]]:
-    """Return the reversible differences of a container from bare, by kind; each cause has its change.
+    """Return the differences of a container from bare that can be taken back, by kind.
 
     :param job: variables of the job: some of them set how a runtime starts containers.
+    :param start: facts about the container's start (:attr:`Launch.container`).
     :param ends: whether runs end badly: then variables that bare accepts may be the cause too.
+    :param in_vain: changes that were tried and do not help.
     """
-    kinds = [
-        [*_variables(bare, container), *_entries(bare, container)],
-        [*_of_job(container, job, ends)],
-        [*_limits(bare, container)],
-    ]
-    return [kind for kind in kinds if kind]
-
-
-def _variables(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield each variable that only one of both has, or with another value."""
-    for name in sorted({*bare.environment, *container.environment}):
-        inside, host = container.environment.get(name), bare.environment.get(name)
-        of_start = name.startswith(_SETTINGS) or OF_RANK.search(name)
-        if inside == host or of_start or (_OF_STARTS.fullmatch(name) and not rule_of_variable(name)):
-            continue
-        is_list = inside is not None and _PATHS.fullmatch(name) and not inside.startswith(HIDDEN)
-        if not is_list and re.fullmatch(r"\w+", name):
-            difference, remedy, change = of_variable(name, bare, container)
-            if change and not (change.kind == SET and "\n" in change.value):
-                yield _cause(name, difference, remedy, change)
-
-
-def _entries(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield each place in the container's search paths that is neither bare's nor an image's usual one."""
-    for name, value in sorted(container.environment.items()):
-        if not _PATHS.fullmatch(name) or value.startswith(HIDDEN) or name.startswith(_SETTINGS):
-            continue
-        places, usual = value.split(":"), bare.environment.get(name, "").split(":")
-        for place in dict.fromkeys(places):
-            if place in usual or _STANDARD.fullmatch(place) or place.startswith(f"/{METADATA}") or not place:
-                continue
-            rest = ":".join(each for each in places if each != place)
-            change = Change(SET, f"{name}={rest}") if rest else Change(UNSET, name)
-            order = "first" if place == places[0] else "a place"
-            by = f", set by {container.set_by[name]}" if name in container.set_by else ""
-            sentence = f"{place} is {order} in {name} in the container{by}, and not on the host"
-            yield _cause(f"{name} {place}", sentence, f"take {place} out of {name}, or find its source", change)
+    kinds: Dict[Any, List[Cause]] = {}
+    found = [*differences(bare, container), *_of_job(container, job, ends), *_options(start), *_wrapper(start)]
+    for cause in found:
+        if cause.change and cause.change.kind not in _NOT_HALVED and cause.change not in in_vain:
+            # Without one of its options, the container may not start.
+            kind = cause.change if cause.change.kind == WITHOUT else cause.change.kind
+            kinds.setdefault(SET if kind == UNSET else kind, []).append(cause)
+    return [*kinds.values()]
 
 
 def _of_job(container: Observation, job: Mapping[str, str], ends: bool) -> Iterator[Cause]:
     """Yield each variable of the job that sets how the runtime starts containers, and, if runs end, those of MPI."""
     # Other causes take these back, as variables of the container.
     known = {container.set_by.get(name) for name in container.environment}
-    remedy = "unset it in the environment of jobs: a module, a profile or the site's file sets it"
     for name in sorted(job):
         rest = next((name[len(start) :] for start in _BEGINNINGS if name.startswith(start)), "")
         of_runtime = rest and not _OF_STORAGE.fullmatch(rest) and name not in known
         if of_runtime or (ends and _OF_MPI.fullmatch(name)):
-            sentence = f"{name}={variables.redacted(name, job[name], b'')} is set for the job"
-            yield _cause(name, sentence, remedy, Change(HIDE, name))
+            value = variables.redacted(name, job[name], b"")
+            yield RULES["start: variable"].cause(Change(HIDE, name), name=name, value=value)
 
 
-def _limits(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield each soft limit that is another one in the container."""
-    for name in ULIMITS:
-        inside, host = container.limits.get(name, ""), bare.limits.get(name, "")
-        if inside and host and inside != host:
-            sentence = f"the limit of {name[len('Max ') :]} is {inside} in the container, {host} on the host"
-            remedy = "start containers without a change of this limit (ulimit)"
-            yield _cause(name, sentence, remedy, Change(LIMIT, f"{name}={host}"))
+def _options(start: Mapping[str, Any]) -> Iterator[Cause]:
+    """Yield each option that the site or the check gives to the runtime, with its value."""
+    options = re.findall(r"(?<!\S)-.*?(?=\s-|$)", " ".join(start.get("options", ())))
+    for option in dict.fromkeys(options):
+        if not _OF_VARIABLES.match(option) and not variables.SECRET.search(option):
+            yield RULES["start: option"].cause(Change(WITHOUT, option), option=option)
 
 
-def _cause(about: str, sentence: str, remedy: str, change: Change) -> Cause:
-    return Cause(RULE, about, sentence, remedy, SOURCE, MEASURED, 50, change=change)
+def _wrapper(start: Mapping[str, Any]) -> Iterator[Cause]:
+    """Yield the script that stands for the runtime on the PATH, if the runtime itself is found."""
+    command = start.get("command", "")
+    found = shutil.which(command) if command and "/" not in command else None
+    if not found:
+        return
+    with open(found, "rb") as stream:
+        text = stream.read(_READ).decode(errors="replace")
+    named = re.findall(rf"/[\w./+-]+/{re.escape(command)}(?![\w./-])", text) if text.startswith("#!") else []
+    listed = [str(Path(place, command)) for place in os.environ.get("PATH", "").split(os.pathsep)]
+    for path in [*named, *listed] if text.startswith("#!") else []:
+        if os.access(path, os.X_OK) and not os.path.samefile(path, found):
+            yield RULES["start: script"].cause(Change(DIRECT, path), command=command, script=found, path=path)
+            return
 
 
 def together(causes: Sequence[Cause]) -> Cause:
@@ -141,11 +140,13 @@ def together(causes: Sequence[Cause]) -> Cause:
             changes.append(change)
     changes += [Change(SET, f"{name}={':'.join(places)}") for name, places in sets.items()]
     lines = AND.join(f"{change.kind} {change.value}" for change in changes)
-    about, sentence, remedy = (
-        word.join(dict.fromkeys(getattr(cause, name) for cause in causes))
+    words = {
+        name: word.join(dict.fromkeys(getattr(cause, name) for cause in causes))
         for name, word in (("about", " and "), ("sentence", ", and "), ("remedy", "; "))
-    )
-    return _cause(about, sentence, remedy, Change(SEVERAL, lines) if len(changes) > 1 else changes[0])
+    }
+    change = Change(SEVERAL, lines) if len(changes) > 1 else changes[0]
+    # Rules may see such a difference for other reasons too.
+    return RULES["several"].cause(change, **words)._replace(stays=True)
 
 
 #: Tries groups of differences, each taken back at once; returns which of them help.
@@ -177,3 +178,79 @@ def _halve(among: List[Cause], taken: List[Cause], helps: Helps) -> List[Cause]:
     # Neither half is enough: each has a part of it.
     first, second = halves
     return [*_halve(first, [*taken, *second], helps), *_halve(second, [*taken, *first], helps)]
+
+
+class HalvingEnded(Exception):
+    """Report that there is no time for another step."""
+
+
+class Halving(NamedTuple):
+    """Halve the differences of a container, with runs of it and of remedies.
+
+    :ivar name: of the container's side.
+    :ivar kinds: see :func:`kinds_of`.
+    :ivar remarks: lines for people; one more if nothing is found.
+    """
+
+    facts: Facts
+    remedies: Remedies
+    name: str
+    kinds: List[List[Cause]]
+    remarks: List[str]
+
+    def in_rounds(self, metrics: Dict[str, float]) -> Optional[Cause]:
+        """Return the differences that take away at least half of each overhead; None if there are none.
+
+        :param metrics: the overhead of each slow metric.
+        """
+        return self._found(lambda groups: self._help_in_rounds(metrics, groups))
+
+    def at_once(self, ends_well: Callable[[str], bool]) -> Optional[Cause]:
+        """Return the differences without which a run ends well; None if there are none.
+
+        :param ends_well: runs a side, or starts its ranks, and returns whether that ended well.
+        """
+        return self._found(lambda groups: self._help_at_once(ends_well, groups))
+
+    def _found(self, helps: Helps) -> Optional[Cause]:
+        count, label = sum(map(len, self.kinds)), self.facts.side(self.name).label
+        try:
+            found = culprits(self.kinds, helps)
+        except HalvingEnded:
+            self.remarks.append(f"{label}: the time was used up before one of {count} differences was found")
+            return None
+        if count and not found:
+            what = f"differences in variables, limits and start ({count})"
+            self.remarks.append(f"{label}: {what} were taken back in vain")
+        return together(found) if 0 < len(found) <= TOGETHER else None
+
+    def _group(self, group: Sequence[Cause]) -> str:
+        """Make a remedy that takes several differences back; return its name."""
+        change = together(group).change
+        assert change
+        name = self.remedies.make(self.name, change).name
+        print(f"{name} is {self.name} with {len(group)} differences taken back", flush=True)
+        return name
+
+    def _help_in_rounds(self, metrics: Dict[str, float], groups: Sequence[Sequence[Cause]]) -> List[bool]:
+        """Return the groups that help in each of two rounds of the container and the helpful remedies."""
+        # All run once; usually one of them helps, and runs in the other rounds.
+        runs = len(groups) + 1 + 2 * (ROUNDS_OF_STEP - 1)
+        if runs * self.remedies.took([self.name]) * (1 + SPARE) > self.remedies.left:
+            raise HalvingEnded
+        made = [Remedy(self._group(group), self.name, metrics) for group in groups]
+        step = Evaluation(self.facts.of_sides([self.name]), Path(), made, ())
+        for number in range(1, ROUNDS_OF_STEP + 1):
+            self.remedies.round(step, [self.name])
+            step.experiments.drop_useless(number)
+        return [remedy.name not in step.experiments.failed for remedy in made]
+
+    def _help_at_once(self, ends_well: Callable[[str], bool], groups: Sequence[Sequence[Cause]]) -> List[bool]:
+        """Return for each group whether a run ends well without it; after the first success, none runs."""
+        helped: List[bool] = []
+        for group in groups:
+            if not self.remedies.has_time(self.name):
+                raise HalvingEnded
+            self.remedies.number += 1
+            helped.append(not any(helped) and ends_well(self._group(group)))
+        return helped

@@ -20,6 +20,7 @@ class Observation(NamedTuple):
         secret.
     :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers.
     :ivar image_variables: names of the variables that the image sets by itself.
+    :ivar hooks: scripts of the image's environment, except those that the runtime gives each image.
     :ivar limits: soft limits, in the words of /proc.
     :ivar hard_limits: up to which a process may raise its soft ones.
     :ivar cgroup_limits: existing limits of its cgroups: ``processors``, bytes of ``memory``, ``processes``.
@@ -39,6 +40,7 @@ class Observation(NamedTuple):
     fingerprints: Mapping[str, str] = {}
     set_by: Mapping[str, str] = {}
     image_variables: Sequence[str] = ()
+    hooks: Sequence[str] = ()
     limits: Mapping[str, str] = {}
     hard_limits: Mapping[str, str] = {}
     cgroup_limits: Mapping[str, float] = {}

@@ -8,9 +8,10 @@ import math
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.job.container_runtimes import METADATA, RUNTIMES
 from containercheck.job.contract import MEASURED
 from containercheck.job.explain.causes import (
+    AND,
     BIND,
     CORES,
     CPUS,
@@ -23,15 +24,18 @@ from containercheck.job.explain.causes import (
     PREFIX,
     RULES,
     SET,
+    SEVERAL,
     START,
     UNPACK,
     UNSET,
     Cause,
     Change,
+    Rule,
     rule_of_variable,
     rules_of,
 )
 from containercheck.job.explain.observations import Observation
+from containercheck.job.launch import ULIMITS
 from containercheck.job.texts import cores_of, size
 
 #: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
@@ -58,24 +62,58 @@ _OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
 OF_IMAGE = ("/usr/", "/opt/", "/lib", "/bin/", "/sbin/")
 #: Beginning of a value that is hidden because it may be a secret.
 HIDDEN = "hidden:"
+#: Beginnings of the names of runtimes' variables.
+_SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
+#: Variables that shells and runtimes give each container, and those of launchers: values of another start are wrong.
+_OF_STARTS = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|PS1|PROMPT_COMMAND|TERM|HOME|HOSTNAME|USER_PATH|CONTAINERCHECK_.*|.*\W.*"
+    r"|(PMIX|PMI|PMI2|OMPI|OPAL|PRTE|SLURM|HYDRA|MPI|MPIR|ORTE|FLUX|PALS|SLURMD)_.*"
+)
+#: Variables that are lists of places: programs search them in order. Then directories of programs in any image.
+_PATHS, _STANDARD = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD"), re.compile(r"/(usr/)?(local/)?s?bin/?")
 
 
 def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each variable with a rule that differs."""
+    """Yield a cause for each variable that differs, except search paths without a rule."""
     for name in sorted({*bare.environment, *container.environment}):
         inside, host = container.environment.get(name), bare.environment.get(name)
-        rule = rule_of_variable(name)
-        if not rule or inside == host or OF_RANK.search(name) or (inside is None and "missing" not in rule.fields):
+        if inside == host or OF_RANK.search(name):
             continue
-        difference, remedy, change = of_variable(name, bare, container)
-        cause = rule.cause(change, name=name, difference=difference, do=remedy)
-        yield cause if inside is not None else cause._replace(weight=rule.weight - 10)
+        rule = rule_of_variable(name)
+        difference, remedy, change = _of_variable(name, bare, container)
+        words = {"name": name, "difference": difference, "do": remedy}
+        if rule and inside is not None:
+            yield rule.cause(change, **words)
+        elif rule and "missing" in rule.fields:
+            yield rule.cause(change, **words)._replace(weight=rule.weight - 10)
+        elif not name.startswith(_SETTINGS) and not _OF_STARTS.fullmatch(name) and not _is_list(name, inside):
+            yield RULES["no rule: variable"].cause(change, **words)
 
 
-def of_variable(name: str, bare: Observation, container: Observation) -> Tuple[str, str, Optional[Change]]:
+def _is_list(name: str, value: Optional[str]) -> bool:
+    return value is not None and bool(_PATHS.fullmatch(name)) and not value.startswith(HIDDEN)
+
+
+def search_paths(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield each place in the container's search paths that is neither bare's nor an image's usual one."""
+    for name, value in sorted(container.environment.items()):
+        if not _is_list(name, value) or name.startswith(_SETTINGS) or rule_of_variable(name):
+            continue
+        places, usual = value.split(":"), bare.environment.get(name, "").split(":")
+        for place in dict.fromkeys(places):
+            if place in usual or _STANDARD.fullmatch(place) or place.startswith(f"/{METADATA}") or not place:
+                continue
+            rest = ":".join(each for each in places if each != place)
+            change = Change(SET, f"{name}={rest}") if rest else Change(UNSET, name)
+            order = "first" if place == places[0] else "a place"
+            by = f", set by {container.set_by[name]}" if name in container.set_by else ""
+            yield RULES["no rule: place"].cause(change, name=name, place=place, order=order, by=by)
+
+
+def _of_variable(name: str, bare: Observation, container: Observation) -> Tuple[str, str, Optional[Change]]:
     """Return sentence, remedy and change for a variable that only one of both has, or with another value."""
     inside, host = container.environment.get(name), bare.environment.get(name)
-    is_set = host is not None and not host.startswith(HIDDEN)
+    is_set = host is not None and not host.startswith(HIDDEN) and AND not in host
     change = Change(SET, f"{name}={host}") if is_set else None
     if inside is None:
         sentence = f"{name} is {host} on the host, and is not set in the container"
@@ -103,19 +141,12 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield RULES["shared memory: full"].cause(change, container=size(inside[1]), host=size(host[1]))
 
 
-def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause if the container may use fewer processors."""
-    inside, host = (_allowed(side, "Cpus_allowed_list") for side in (container, bare))
-    if inside and len(inside) < len(host):
-        lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
-        yield RULES["processors"].cause(Change(CPUS, lists[1]), container=lists[0], host=lists[1])
-
-
-def memory_nodes(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause if the container may use the memory of fewer parts of the node (NUMA)."""
-    inside, host = (_allowed(side, "Mems_allowed_list") for side in (container, bare))
-    if inside and len(inside) < len(host):
-        yield RULES["memory nodes"].cause(container=len(inside), host=len(host))
+def allowed(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause if the container may use fewer processors, or the memory of fewer parts of the node (NUMA)."""
+    for name, rule in rules_of("allowed"):
+        inside, host = (side.status.get(name, "") for side in (container, bare))
+        if inside and len(cores_of(inside)) < len(_allowed(bare, name)):
+            yield rule.cause(Change(CPUS, host) if "change" in rule.fields else None, container=inside, host=host)
 
 
 def _allowed(side: Observation, name: str) -> Set[int]:
@@ -132,28 +163,30 @@ def values(bare: Observation, container: Observation) -> Iterator[Cause]:
             getattr(side, field).get(name, "") if name else getattr(side, field) for side in (container, bare)
         )
         if re.fullmatch(rule.fields["in container"], inside) and re.fullmatch(rule.fields["on host"], host):
-            yield rule.cause(_without_filter(container) if "change" in rule.fields else None)
+            yield rule.cause(_by_engine(rule, container))
 
 
-def _without_filter(container: Observation) -> Optional[Change]:
-    """Return the container without a filter of system calls, which only an engine has an option for; else None."""
-    prefixes = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
-    is_engine = not any(name.startswith(prefixes) for name in container.environment)
-    return Change(OPTION, "--security-opt seccomp=unconfined") if is_engine else None
+def _by_engine(rule: Rule, container: Observation) -> Optional[Change]:
+    """Return the change by the option of a rule that only engines have; None for other runtimes and rules."""
+    is_engine = not any(name.startswith(_SETTINGS) for name in container.environment)
+    return Change(OPTION, rule.fields["engine"]) if is_engine and "engine" in rule.fields else None
 
 
 def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each limit that is lower in the container; and for more open files."""
-    for name, rule in rules_of("limit"):
+    """Yield a cause for each soft limit that differs."""
+    for name in ULIMITS:
         inside, host = container.limits.get(name, ""), bare.limits.get(name, "")
-        if inside != host and inside.isdigit() and _allows(host, inside):
-            hard = container.hard_limits.get(name, "")
-            besides = f"; the hard limit is {hard}, so that a job may raise it itself (ulimit)"
-            words = {"container": inside, "host": host, "besides": besides if _allows(hard, host) else ""}
-            yield rule.cause(Change(LIMIT, f"{name}={host}"), name=name, words=name[len("Max ") :], **words)
-    inside, host = container.limits.get("Max open files", ""), bare.limits.get("Max open files", "")
-    if inside.isdigit() and int(inside) >= MANY_FILES and host.isdigit() and int(host) < MANY_FILES:
-        yield RULES["open files"].cause(Change(LIMIT, f"Max open files={host}"), container=inside, host=host)
+        if not inside or not host or inside == host:
+            continue
+        hard = container.hard_limits.get(name, "")
+        besides = f"; the hard limit is {hard}, so that a job may raise it itself (ulimit)"
+        words = {"container": inside, "host": host, "besides": besides if _allows(hard, host) else ""}
+        rule = RULES["no rule: limit"]
+        if name == "Max open files" and _allows(inside, str(MANY_FILES)) and not _allows(host, str(MANY_FILES)):
+            rule = RULES["open files"]
+        elif inside.isdigit() and _allows(host, inside):
+            rule = RULES.get(f"limit: {name}", rule)
+        yield rule.cause(Change(LIMIT, f"{name}={host}"), name=name, words=name[len("Max ") :], **words)
 
 
 def _allows(limit: str, value: str) -> bool:
@@ -165,20 +198,12 @@ def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each limit of the container's cgroups that bare has not, and that can matter on this host."""
     inside, host = container.cgroup_limits, bare.cgroup_limits
     cores = len(_allowed(bare, "Cpus_allowed_list"))
-
-    def limited(name: str, enough: float) -> float:
+    enough = {"processors": cores, "memory": math.inf, "processes": FOR_EACH_PROCESSOR * cores}
+    for name, rule in rules_of("cgroup"):
         value = inside.get(name, 0.0)
-        return value if 0 < value < min(enough, host.get(name) or enough) else 0.0
-
-    value = limited("processors", cores)
-    if value:
-        yield RULES["quota"].cause(container=f"{value:.3g}", host=cores)
-    value = limited("memory", math.inf)
-    if value:
-        yield RULES["memory limit"].cause(container=size(int(value)))
-    value = limited("processes", FOR_EACH_PROCESSOR * cores)
-    if value:
-        yield RULES["cgroup processes"].cause(container=f"{value:.0f}")
+        if 0 < value < min(enough[name], host.get(name) or enough[name]):
+            shown = size(int(value)) if name == "memory" else f"{round(value, 2):g}"
+            yield rule.cause(_by_engine(rule, container), container=shown, cores=cores)
 
 
 def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -278,15 +303,18 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
         inside, host = container.settings.get(key), bare.settings.get(key)
         path, name = key.rsplit(" ", 1)
         variable, family = (name, "") if path.endswith("ucx.conf") else (f"OMPI_MCA_{name}", OPEN_MPI)
-        binding, besides = _binding(key, differing, bare)
-        words = {"name": name, "path": path, "besides": besides, "container": inside, "host": host}
-        words.update(variable=variable, directory=path.rpartition("/")[0])
+        directory = path.rpartition("/")[0]
+        words = {"name": name, "path": path, "directory": directory, "variable": variable}
+        # The experiment could not separate several settings of a directory.
+        is_alone = [each for each in differing if each.startswith(f"{directory}/")] == [key]
+        has_file = path.startswith("/etc/") and any(each.startswith(f"{path} ") for each in bare.settings)
+        binding = Change(BIND, directory) if is_alone and has_file else None
         kinds, weight = _kinds_of(key)
         if host is not None and not host.startswith(HIDDEN):
-            cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), **words)
+            cause = RULES["setting"].cause(binding or Change(SET, f"{variable}={host}"), host=host, **words)
             yield cause._replace(family=family, kinds=kinds, weight=weight)
         elif inside is not None:
-            cause = RULES["setting: of the image"].cause(binding, **words)
+            cause = RULES["setting: of the image"].cause(binding, container=inside, **words)
             yield cause._replace(family=family, kinds=kinds, weight=weight - 2)
 
 
@@ -298,23 +326,6 @@ def _kinds_of(key: str) -> Tuple[Tuple[str, ...], int]:
     path, name = key.rsplit(" ", 1)
     others = (row[1:] for row in _OTHER_SETTINGS if not path.endswith("ucx.conf") and re.match(row[0], name))
     return next(others, (MPI, RULES["setting"].weight))
-
-
-def _binding(key: str, differing: Sequence[str], bare: Observation) -> Tuple[Optional[Change], str]:
-    """Return the change that binds the host's directory of a setting, and its other differences, for the sentence.
-
-    None if the host has no such file, or if the file is in a home. Also None if another setting of the directory slows
-    the same metrics: the experiment could not separate the two.
-    """
-    path = key.rsplit(" ", 1)[0]
-    directory = path.rpartition("/")[0]
-    besides = [each for each in differing if each != key and each.startswith(f"{directory}/")]
-    same = [each for each in besides if {*_kinds_of(each)[0]} & {*_kinds_of(key)[0]}]
-    if same or not path.startswith("/etc/") or not any(each.startswith(f"{path} ") for each in bare.settings):
-        return None, ""
-    names = " and ".join(each.rsplit(" ", 1)[1] for each in besides)
-    verb = "differs" if len(besides) == 1 else "differ"
-    return Change(BIND, directory), f"; {names} of the same directory {verb} too" if besides else ""
 
 
 def devices_below(seen: Observation, beginning: str) -> List[str]:
@@ -334,12 +345,27 @@ def devices(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield rule.cause(change, beginning=beginning, path=paths[0])
 
 
+def hooks(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each script of the image's environment that runs at each start."""
+    for path in container.hooks:
+        if path not in bare.hooks:
+            yield RULES["hook"].cause(Change(BIND, f"/dev/null:{path}"), path=path)
+
+
+def home(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause if the home is another directory in the container."""
+    inside, host = (side.status.get("Home", "").partition(" ")[::2] for side in (container, bare))
+    if inside[1] and host[1] and inside != host:
+        change = Change(SEVERAL, f"{BIND} {host[1]}{AND}{SET} HOME={host[1]}")
+        yield RULES["no rule: home"].cause(change, path=inside[1])
+
+
 def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each difference that no experiment can take back: of processes, and over the image."""
+    """Yield a cause for each attribute of processes that differs, and for mounts over the image."""
     for name, rule in rules_of("attribute"):
         inside, host = container.status.get(name, ""), bare.status.get(name, "")
         if inside and host and inside != host:
-            yield rule.cause(container=inside, host=host)
+            yield rule.cause(Change(PREFIX, rule.fields["prefix"].format(host=host)), container=inside, host=host)
     over = [path for path in container.mounts if path.startswith(OF_IMAGE) and path not in bare.mounts]
     if over:
         yield RULES["files over the image"].cause(container=" and ".join(over[:3]))
@@ -348,8 +374,9 @@ def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
 #: Rules that find differences; each yields the causes between the observations of bare and of a container.
 RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     variables,
+    search_paths,
     shared_memory,
-    processors,
+    allowed,
     values,
     limits,
     cgroup_limits,
@@ -360,9 +387,10 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     settings,
     devices,
     priority,
-    memory_nodes,
     old_c_library,
     unlike,
+    hooks,
+    home,
 )
 
 

@@ -241,7 +241,7 @@ class Evaluation:
             (side, metric)
             for side in self._left()
             for metric in complete
-            if side.compared_with is not None and metric in having[side.name] and metric in having[side.compared_with]
+            if metric in having[side.name] and metric in having.get(side.compared_with or "", ())
             if self._only is None or Place(side.name, metric.name) in self._only
         ]
         for side, metric in judged:

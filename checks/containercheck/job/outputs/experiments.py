@@ -25,11 +25,15 @@ PART = 0.5
 
 
 class RemedyTrial(NamedTuple):
-    """Hold one remedy and one metric: container against remedy, then remedy and container against bare."""
+    """Hold one remedy and one metric: container against remedy, then remedy and container against bare.
+
+    ``half`` is container against remedy too, and accepts half of the overhead in the first rounds.
+    """
 
     helps: Pairs
     rest: Pairs
     whole: Pairs
+    half: Pairs
 
     @property
     def is_open(self) -> bool:
@@ -53,8 +57,6 @@ class RemedyTrial(NamedTuple):
             "overhead": rest.estimate,
             "interval": [end if math.isfinite(end) else None for end in rest.interval],
             "without": self.whole.estimate,
-            "spread": rest.spread,
-            "tolerance": rest.highest if math.isfinite(rest.highest) else None,
             "unit": "%" if rest.compare == "ratio" else "",
         }
 
@@ -140,12 +142,15 @@ class Experiments:
     ) -> None:
         for metric in self._facts.metrics:
             name = metric.name
-            if name in remedy.metrics and all(name in values for values in (mended, bare, container)):
+            if name in remedy.metrics and name in mended and name in container:
                 trials = self.trials[remedy.name]
                 trial = trials.setdefault(name, self._new_trial(remedy, metric))
                 trial.helps.add(mended[name], container[name])
-                trial.rest.add(bare[name], mended[name])
-                trial.whole.add(bare[name], container[name])
+                trial.half.add(mended[name], container[name])
+                # Steps of halving run without bare.
+                if name in bare:
+                    trial.rest.add(bare[name], mended[name])
+                    trial.whole.add(bare[name], container[name])
 
     def _new_trial(self, remedy: Remedy, metric: Any) -> RemedyTrial:
         count = max(1, sum(len(other.metrics) for other in self._remedies.values()))
@@ -155,8 +160,23 @@ class Experiments:
         # A reference may expect a large overhead: only the excess has to disappear.
         enough = min(part, rest.highest) if rest.highest > 0 else part
         prior = self._facts.priors.get(metric.name)
-        helps = Pairs(metric.better, metric.compare, -math.inf, enough, count, None, prior, True)
-        return RemedyTrial(helps, rest, whole)
+        helps, half = (
+            Pairs(metric.better, metric.compare, -math.inf, least, count, None, prior, True) for least in (enough, part)
+        )
+        return RemedyTrial(helps, rest, whole, half)
+
+    def drop_useless(self, rounds: int) -> None:
+        """Leave out each remedy that has not taken away half of each overhead in each round.
+
+        :param rounds: number of rounds."""
+        for name, remedy in self._remedies.items():
+            trials = self.trials.get(name, {})
+            if len(trials) < len(remedy.metrics) or any(each.half.above_tolerance < rounds for each in trials.values()):
+                self.failed.setdefault(name, "it does not help")
+
+    def helps(self, name: str) -> List[str]:
+        """Return the verdicts on whether a remedy helps, one for each metric."""
+        return [trial.helps.verdict for trial in self.trials.get(name, {}).values()]
 
     def more_would_tell(self, rounds: int) -> bool:
         """Return whether another round may decide an experiment.
