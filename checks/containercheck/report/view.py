@@ -97,7 +97,7 @@ def _badness(row: Row) -> float:
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return the table of all metrics, the lines on scaling, and the ending of a session."""
-    return [*table.table(cases), *scaling.lines(cases), *ending(cases)]
+    return [*table.table(cases), *scaling.lines(cases), *table.same_builds(cases), *ending(cases)]
 
 
 def ending(cases: Sequence[Case]) -> list[str]:
