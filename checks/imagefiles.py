@@ -8,7 +8,7 @@ a file, in memory, or unpacked.
 """
 
 import reframe as rfm
-from containercheck import UNPACKED, Answer, ImagePlacement, Metric, SingleNodeCheck, Work
+from containercheck import Answer, ImagePlacement, Metric, SingleNodeCheck, Work
 from reframe.core.builtins import parameter, run_before
 
 TREE = "share/imagefiles"
@@ -55,6 +55,6 @@ class ImageFiles(SingleNodeCheck, ImagePlacement):
         """Make the files for the bare program, and let the measuring program start the command."""
         program = f"{self.python} {self.own('imagefiles/imagefiles.py')}"
         self.input_commands = [f"{program} make {TREE}"]
-        places = (TREE, "image.sif", f"{UNPACKED}/usr/local/{TREE}")
+        places = (TREE, "image.sif", f"image.tree/usr/local/{TREE}")
         cold = " ".join(f"--cold {place}" for place in places)
         self.started_by = f"{program} measure --copies {self.site.cores or 2} {cold} --"

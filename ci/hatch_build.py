@@ -1,4 +1,4 @@
-"""Puts the files that the library works with into its wheel: there they lie in the package (see job/project.py)."""
+"""Puts the files that the library works with into its wheel: there they lie in the package (see job/contract.py)."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
 # In a wheel this file lies in the package, into which nothing is written: its place is then where ReFrame runs, as in
-# containercheck.job.project. That cannot be imported here, nor is this the current directory while ReFrame reads it.
-_REPORTS = Path("reports") if (_ROOT.parent / "job" / "project.py").exists() else _ROOT / "reports"
+# containercheck.job.contract. That cannot be imported here, nor is this the current directory while ReFrame reads it.
+_REPORTS = Path("reports") if (_ROOT.parent / "job" / "contract.py").exists() else _ROOT / "reports"
 
 site_configuration = {
     # A look of ReFrame's at its jobs takes 60 ms of a core, ten times a second by default after each event: too much

@@ -95,6 +95,9 @@ site_configuration = {
                             "build_on_node": False,
                             # More options of the jobs that build, after 'access': which nodes reach the outside, say.
                             "build_access": ["--partition=build"],
+                            # Whether the energy of jobs on one node is compared too (Cray's counters, or RAPL, which
+                            # users must be allowed to read). Jobs need their nodes to themselves.
+                            "energy": False,
                             # Whether its processors are emulated, as by qemu: what they take is reported, not judged.
                             "emulated": False,
                             # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH,
@@ -121,6 +124,11 @@ site_configuration = {
                             # host/hpcc@sha256:... for Docker, Sarus (1.5 and newer) and Shifter. A Shifter whose
                             # gateway cannot pull by digest takes a tag; the results say what that led to.
                             "images": {"hpcc": "/shared/images/hpcc.sif"},
+                            # Registry that containercheck images push copies the images to. Default: none.
+                            "image_registry": "oras://registry.example.org/containercheck",
+                            # Fingerprint of the PGP key in Apptainer's keyring that signs the images there. If it is
+                            # set, an image of a registry is used only if it has a signature of this key. Default: none.
+                            "image_key": "E4B98F6EA93DE537FB6415C1A0BC05D6A5A7E793",
                             # Spack's command, for software that comes from it. Default: spack on the PATH.
                             "spack": "/apps/spack/bin/spack",
                             # What the environments in spack-envs/ include of the site's: compilers and MPI as

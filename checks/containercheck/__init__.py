@@ -4,11 +4,14 @@ An application file imports the names in ``__all__`` from here. A module is impo
 names (PEP 562): nodes (``containercheck.job``) and reports need no ReFrame.
 """
 
+import functools
 import importlib
 import sys
 
 #: Oldest Python of a session; ``containercheck.job`` on nodes runs with an older one.
 OLDEST_PYTHON = (3, 10)
+#: The oldest ReFrame that will do, and the one that is tested with.
+OLDEST_REFRAME, TESTED_REFRAME = (4, 10), "4.10.4"
 
 #: The names that application files use, by the module that defines them.
 _NAMES = {
@@ -19,7 +22,6 @@ _NAMES = {
     "check.collocation": "MIXES WHOLE CollocationSides",
     "check.variants": "StaticMpiSides",
     "job.architectures": "ARCHITECTURES",
-    "job.contract": "UNPACKED",
     "job.mpi": "MPI_FAMILIES",
     "sides.sides": "Candidate",
     "site.sites": "core_counts instruction_sets node_counts partitions_with_instructions",
@@ -53,6 +55,40 @@ def require_python():
         )
 
 
+# Nodes have an older Python than functools.cache.
+@functools.lru_cache(maxsize=None)
+def require_reframe():
+    """Exit with one line if ReFrame is too old for the library, or if the site file has a mistake.
+
+    ReFrame only warns about other exceptions. The session would then have no tests, and pass.
+
+    :raises SystemExit: the message names the problem.
+    """
+    import reframe
+
+    if tuple(int(part) for part in reframe.VERSION.split(".")[:2]) < OLDEST_REFRAME:
+        sys.exit(
+            f"containercheck: ReFrame {reframe.VERSION} is too old: run 'pip install reframe-hpc=={TESTED_REFRAME}'"
+        )
+    from containercheck import reframe_internals
+    from containercheck.site import sites
+
+    try:
+        sites.current()
+    except sites.SiteError as error:
+        sys.exit(f"containercheck: {error}")
+    reframe_internals.listen(_shown)
+
+
+def _shown(testcase):
+    """Return the line of a case that has ended, and why it failed, as a session shows it."""
+    # Not before: a listing needs none of this.
+    from containercheck.report.view import CaseView
+    from containercheck.results.cases import collect
+
+    return CaseView(sys.stdout.isatty()).ended(collect([{"runs": [{"testcases": [testcase]}]}])[0])
+
+
 def __getattr__(name):
     """Import a name that an application file uses.
 
@@ -62,6 +98,6 @@ def __getattr__(name):
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_python()
-    importlib.import_module(__name__ + ".loading").require()
+    require_reframe()
     module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
     return getattr(module, _SHORTER.get(name, name))

@@ -8,11 +8,12 @@ case that ran, with any result. A test compares these names with the installed R
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from reframe.core.systems import SystemPartition
     from reframe.frontend.executors import RegressionTask
 
+#: Options of ReFrame that this library reads, with their letters.
+_OPTIONS = (
+    ("--config-file", "-C"),
+    ("--job-option", "-J"),
+    ("--name", "-n"),
+    ("--setvar", "-S"),
+    ("--tag", "-t"),
+    ("--system",),
+)
+#: Letters of ReFrame's options without a value, which may be combined with another one in a word.
+_LETTERS = "RVhlqrv"
 #: Variable of ReFrame's environment that names the file in which cases are announced to their session when they end.
 ANNOUNCED = "CONTAINERCHECK_ANNOUNCED"
 
@@ -89,6 +101,17 @@ def _print_end() -> None:
     # ReFrame numbers its usual reports, and links the last one.
     last = path.with_name("latest.json") if "{sessionid}" in path.name else path
     getlogger().info(f"Table of all measurements: containercheck report {last}")
+
+
+def options_of(words: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line of ReFrame that this library reads; each is a list of its values."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for names in _OPTIONS:
+        # An option without its value is for ReFrame to report.
+        parser.add_argument(*names, action="extend", nargs="*", default=[])
+    for letter in _LETTERS:
+        parser.add_argument(f"-{letter}", action="store_true")
+    return parser.parse_known_args(words)[0]
 
 
 def is_test(check: Any) -> bool:

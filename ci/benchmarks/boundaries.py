@@ -43,7 +43,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from containercheck.job.project import PACKAGE
+from containercheck.job.contract import PACKAGE
 from scipy import special
 
 TABLE = PACKAGE / "job" / "stats" / "boundaries.json"

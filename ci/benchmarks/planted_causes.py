@@ -5,9 +5,8 @@ processor time is taken away, as that is a factor.
 """
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-#: By how many percent the program is slower where something slows it; several causes add up.
-SLOWER = 60
 #: Begins a runtime that goes wrong; ``program`` starts the real one. Only runs of the program are changed.
 WRAPPER = """#!/bin/sh
 program() { "$REAL" "$@"; }
@@ -15,30 +14,8 @@ case "$*" in *count.sh* | *observe.sh*) ;; *) exec "$REAL" "$@" ;; esac
 """
 #: Sentence about this runtime: where it is proven, so is what it does.
 BY_WRAPPER = r"^apptainer is a script, "
-#: Shell functions for the conditions of faults: a limit, and a field of the process's status.
-FUNCTIONS = r"""
-sum=42
-slows() { slower=$((slower + SLOWER)); }
-ends() { echo "it cannot go on" >&2; exit 3; }
-stops() { kill -STOP $$; }
-differs() { sum=43; }
-limit() { sed -n "s/^Max $1 *\([^ ]*\).*/\1/p" /proc/self/limits; }
-field() { sed 's/.*) //' /proc/self/stat | cut -d ' ' -f "$1"; }
-[ "${ENDS:-}$(limit 'stack size')" != 11048576 ] || { echo "no memory for the stack" >&2; exit 3; }
-"""
-#: Counts 500, and more where something slows it.
-END = r"""
-linger=${LINGER:-0}
-while [ "$linger" -gt 0 ]; do linger=$((linger - 1)); done
-count=$((500 + 5 * slower + $$ % 3))
-if [ "${BURN:-0}" -gt 0 ]; then
-    began=$(date +%s%N)
-    while [ "$BURN" -gt 0 ]; do BURN=$((BURN - 1)); done
-    count=$((($(date +%s%N) - began) / 1000000))
-fi
-echo "count $count"
-echo "sum $sum"
-"""
+#: The program. Its functions are for the conditions of faults: a limit, and a field of the process's status.
+PROGRAM = Path(__file__).parent / "count.sh"
 
 
 @dataclass(frozen=True)
@@ -275,4 +252,4 @@ FAULTS = {
 def program(faults):
     """Return the program, to which each of these faults does what it does."""
     effects = [f"{{ {fault.slows}; }} && {fault.does}" for fault in faults if fault.slows]
-    return "\n".join([f"slower=0 SLOWER={SLOWER}{FUNCTIONS}", *dict.fromkeys(effects), END])
+    return PROGRAM.read_text().replace("PLANTED\n", "\n".join([*dict.fromkeys(effects), ""]))

@@ -32,6 +32,7 @@ from containercheck.site import node_commands
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+CHECKS = REPOSITORY / "checks"
 #: The programs of the build step and of the job, for Python to run.
 PROGRAMS = node_commands.PROGRAMS
 PLANTED = Path(__file__).resolve().parent / "planted"
@@ -140,8 +141,19 @@ def entry_of(command: str) -> dict[str, Any]:
     return {"kind": kind, **json.loads(parts)}
 
 
+def run_command(
+    *words: Any, cwd: Path = REPOSITORY, patience: float = 300, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours without the person's own settings of ReFrame, and return it with what it printed."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    command = [sys.executable, "-m", "containercheck", *map(str, words)]
+    facts = {"cwd": cwd, "env": {**inherited, **environment}, "timeout": patience}
+    return subprocess.run(command, capture_output=True, text=True, **facts)
+
+
 def write_program(path: Path, commands: str) -> None:
-    """Write a shell script that can be run."""
+    """Write a shell script that can be run, in a directory that need not be there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{commands}\n")
     path.chmod(0o755)
 
@@ -155,6 +167,26 @@ def cluster(*words: str, check: bool = True, patience: float = 120) -> str:
     done = subprocess.run([CLUSTER, *words], cwd="/", text=True, capture_output=True, timeout=patience)
     assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def cluster_up(*words: str, patience: float = 120) -> Iterator[None]:
+    """Have a virtual cluster of the test's own, with these words of ``up``; skip where one is up already."""
+    if STATE.exists():
+        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
+    try:
+        cluster("up", *words, patience=patience)
+        yield
+    finally:
+        cluster("down")
+
+
+#: Variables of a session on the virtual cluster.
+SLURM = {
+    "SLURM_CONF": str(STATE / "slurm.conf"),
+    "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),
+    "RFM_SYSTEM": "virtual-cluster",
+}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, STATE, Session, cluster, run_session
+from conftest import REPOSITORY, STATE, Session, cluster_up, run_session
 from containercheck.job import architectures
 
 #: What is known of the architecture of each partition.
@@ -71,14 +71,9 @@ MARKS = [
 @contextlib.contextmanager
 def up(*words: str) -> Iterator[None]:
     """Have a cluster with such nodes; afterwards the kernel starts what it started before."""
-    if STATE.exists():
-        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
     before = formats()
-    try:
-        cluster("up", "--nodes", "1", "--cores-per-node", "2", *words, patience=PATIENCE)
+    with cluster_up("--nodes", "1", "--cores-per-node", "2", *words, patience=PATIENCE):
         yield
-    finally:
-        cluster("down")
     assert formats() == before
 
 

@@ -11,27 +11,7 @@ from pathlib import Path
 from containercheck.job import runtime_start
 from containercheck.job.container_runtimes import by_name
 
-PROGRAM = r"""
-image= workdir= options=() mounts=()
-if [ "$1" = --help ]; then
-    {srun} --help
-    echo '      --container-image=[USER@][REGISTRY#]IMAGE[:TAG]|PATH'
-    exit
-fi
-while :; do
-    case $1 in
-        --container-image=/*) [ -z "$image" ] || exit 9; image=${{1#*=}} ;;
-        --container-mounts=*:*) mounts+=(-B "${{1#*=}}") ;;
-        --container-workdir=/*) [ -z "$workdir" ] || exit 9; workdir=${{1#*=}} ;;
-        --container-*) echo "srun: unrecognized option '$1'" >&2; exit 1 ;;
-        -*) options+=("$1") ;;
-        *) break ;;
-    esac
-    shift
-done
-[ -z "$image" ] || set -- apptainer exec {options} "${{mounts[@]}}" --pwd "$workdir" "$image" "$@"
-exec {srun} "${{options[@]}}" "$@"
-"""
+PROGRAM = Path(__file__).parent / "programs" / "srun"
 
 
 def write_srun(directory: Path) -> Path:
@@ -39,6 +19,6 @@ def write_srun(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     options = " ".join(runtime_start.options(by_name("Apptainer"), "apptainer", 2))
     path = directory / "srun"
-    path.write_text(f"#!/bin/bash\n{PROGRAM.format(srun=shutil.which('srun'), options=options)}")
+    path.write_text(PROGRAM.read_text().replace("@srun@", shutil.which("srun")).replace("@options@", options))
     path.chmod(0o755)
     return path

@@ -1,4 +1,4 @@
-"""Checks whose overheads are as the tests of nights want them; night_place.py copies this file."""
+"""Checks whose overheads are as the tests of nights want them; places.py copies this file."""
 
 import random
 from pathlib import Path

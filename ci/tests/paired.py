@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import random
-from pathlib import Path
-from types import ModuleType
 
 from containercheck.job.stats.pairs import HORIZON, Pairs
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NONE = -math.inf
-
-
-def load(name: str) -> ModuleType:
-    """Return a script of ci/benchmarks as a module; what it imports lies beside it."""
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def judged(rounds, better="lower", compare="ratio", lowest=NONE, highest=5.0, metrics=1, **more) -> Pairs:

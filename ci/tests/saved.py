@@ -46,9 +46,9 @@ def why(directory: str) -> str:
     return reasons.why(*((OUTPUTS / directory / name).read_text() for name in ("err", "out")))
 
 
-def changed(directory: str, into: Path, old: str, new: str) -> str:
+def changed(directory: str, into: Path, old: str, new: str, name: str = "out") -> str:
     """Write such an output with another text in place of one that it must have; return where to read it from."""
-    text = (OUTPUTS / directory / "out").read_text()
+    text = (OUTPUTS / directory / name).read_text()
     assert old in text
-    (into / "out").write_text(text.replace(old, new))
+    (into / name).write_text(text.replace(old, new))
     return str(into)

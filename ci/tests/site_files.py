@@ -7,7 +7,7 @@ import re
 import runpy
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck.site import sites
 from reframe.core import config
 from reframe.core.systems import System
@@ -41,8 +41,7 @@ def anywhere(tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("singularity", "spack", "xhpl_mpich"):
-        (programs / name).write_text("#!/bin/sh\nexit 1\n")
-        (programs / name).chmod(0o755)
+        write_program(programs / name, "exit 1")
     return {"PATH": f"{programs}:{os.environ['PATH']}", "RFM_RESOLVE_MODULE_CONFLICTS": "no"}
 
 

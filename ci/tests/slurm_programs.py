@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import write_program
 
 
 @pytest.fixture
@@ -12,8 +13,7 @@ def sinfo(tmp_path, monkeypatch):
     def prepare(text, *options):
         (tmp_path / "told").write_text(text)
         wanted = " ".join(["--all --noheader --Node --format=%P|%a|%N|%T|%E", *options])
-        (tmp_path / "sinfo").write_text(f'#!/bin/sh\n[ "$*" != "{wanted}" ] || cat {tmp_path}/told\n')
-        (tmp_path / "sinfo").chmod(0o755)
+        write_program(tmp_path / "sinfo", f'[ "$*" != "{wanted}" ] || cat {tmp_path}/told')
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     return prepare

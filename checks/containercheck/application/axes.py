@@ -37,9 +37,9 @@ class ImagePlacement(RegressionTestPlugin):
 
     @run_after("init")
     def choose_place(self) -> None:
-        """Set the directory of the image, and whether it is unpacked."""
+        """Set the directory of the image, and the way of the runtime for an unpacked one."""
         self.image_directory = "/dev/shm" if self.image_in == "ram" else ""
-        self.unpacked = self.image_in == "unpacked"
+        self.way = "unpacked" if self.image_in == "unpacked" else ""
 
 
 class FilePlacement(RegressionTestPlugin):

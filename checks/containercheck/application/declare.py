@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from containercheck.job.contract import ENERGY as ENERGY_FILE
 from containercheck.job.contract import ERR, MEASURED, MPI_TIMES, UNSUPPORTED, mpi_times_file
 from containercheck.job.contract import OUT as STDOUT
 from containercheck.job.outputs.reading import REDUCE
@@ -387,3 +388,7 @@ def _check_groups(name: str, pattern: str, parts: int = 1) -> None:
 
 def _listed(words: Iterable[object]) -> str:
     return ", ".join(str(word) for word in words if word is not None)
+
+
+#: Energy of a job on one node. The counters do not separate two sides of a duet.
+ENERGY = Metric("energy", r"^energy (\S+) J", "J", better="lower", file=ENERGY_FILE, not_applicable_if="^no energy: ")

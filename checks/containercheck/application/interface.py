@@ -6,7 +6,6 @@ its initialisation only in its verbose log.
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import difflib
 import functools
@@ -39,9 +38,6 @@ _FOREIGN = (__name__.partition(".")[0], "reframe", "builtins")
 
 #: Options that generate the cases of the full axes, for messages.
 REQUEST = "--full, or -S full=yes with reframe"
-
-#: Letters of ReFrame's options without a value, which may be combined with another one in a word.
-_LETTERS = "RVhlqrv"
 
 _left_out: list[Any] = []
 
@@ -137,8 +133,8 @@ class ApplicationFacts(rfm.RegressionTest):
     binds = variable(typ.List[str], value=[])
     #: Further options of the container runtime.
     container_options = variable(typ.List[str], value=[])
-    #: Whether the image is unpacked into the stage directory, and runs from there.
-    unpacked: bool = False
+    #: Way of the runtime to run the image (job/container_runtimes.py); empty for its usual one.
+    way: str = ""
     #: Whether the processors of a virtual machine are kept busy between and during the runs (job/this_node.py).
     keep_awake: bool = True
     #: Fewest ranks that the program makes sense with.
@@ -172,6 +168,9 @@ class ApplicationFacts(rfm.RegressionTest):
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.
     ready_image = variable(str, value="", loggable=True)
+    #: Whether only images are wanted, and nothing is run (``containercheck images``): ``build`` builds or pulls them,
+    #: with the software of their checks; ``list`` only reports them.
+    images_only = variable(str, value="")
     #: Whether the program uses GPUs if the partition has any, in its ``devices``.
     gpu = variable(typ.Bool, value=False)
     #: Ranks on a node; None for one for each group of ``threads`` cores.
@@ -374,24 +373,12 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
     :param argv: words of the command line; ReFrame's own by default.
     :raises UnknownVariable: a variable or a check does not exist; the message has the nearest name.
     """
-    words = assignments(argv)
+    words = reframe_internals.options_of(sys.argv[1:] if argv is None else argv).setvar
     loaded = loaded_classes() if words else {}
     for word in words:
         problem = _problem(of, word, loaded)
         if problem:
             raise UnknownVariable(f"-S {word}: {problem}")
-
-
-def assignments(argv: Sequence[str] | None = None) -> list[str]:
-    """Return the values of ``-S`` on a command line of ReFrame.
-
-    :param argv: words of the command line; ReFrame's own by default.
-    """
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("-S", "--setvar", action="append", default=[])
-    for letter in _LETTERS:
-        parser.add_argument(f"-{letter}", action="store_true")
-    return parser.parse_known_args(sys.argv[1:] if argv is None else argv)[0].setvar
 
 
 def loaded_classes(of: Any = rfm.RegressionTest) -> dict[str, Any]:

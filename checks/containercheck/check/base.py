@@ -98,7 +98,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if not self.contained and set(others) & set(axes.OF_IMAGE):
             self.valid_systems = []
         # Includes metrics of a peak that only some sites know, and those of the time in MPI if a session asks for them.
-        more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names)]
+        more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names), declare.ENERGY]
         references.metric_names(type(self).__name__, [*self.metrics, *more])
         measured = {part for metric in self.metrics for part in metric.measures}
         tags = {
@@ -164,7 +164,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
 
     def _add_metrics(self) -> None:
-        """Add the metrics of the time in MPI if a session asks for them, and those in percent of a known peak."""
+        """Add the time in MPI if a session asks for it, values in percent of a known peak, and the energy of a node."""
         if self.mpi_times:
             if self.rank_count is None:
                 raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
@@ -180,6 +180,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.site.peak_per_core and self.site.cores:
             peak = self.site.peak_per_core * self.site.cores * self.num_nodes
             self.metrics = [*self.metrics, *declare.of_peak(self.metrics, peak)]
+        if self.site.energy and self.num_nodes == 1:
+            self.metrics = [*self.metrics, declare.ENERGY]
+            self.output_files = [*self.output_files, contract.ENERGY]
 
     def _found(self, site_software: Software, program_in_image: str) -> Prepared:
         """Return the values of this phase, and set ReFrame's own variables of the job's size.
@@ -188,7 +191,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         :raises Unavailable: the partition lacks software, a runtime or an image.
         :raises OutOfService: too few nodes accept jobs.
         """
-        self.runtime = launchers.find_runtime(self.current_partition) if self.contained else None
+        self.runtime = launchers.find_runtime(self.current_partition, self.way) if self.contained else None
         self._lay_out()
         self._request()
         if not self.is_dry_run():
@@ -220,7 +223,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 sides=self.side_count,
                 runtime=self.runtime,
                 gpus=self.gpu and self.site.gpus > 0,
-                unpacked=self.unpacked,
             )
             self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, obstacle)
         if self.is_duet:

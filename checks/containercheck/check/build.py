@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import run_after, run_before
+from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
 
 from containercheck import reframe_internals, software
@@ -112,7 +113,6 @@ class BuiltCheck(ApplicationFacts):
             runtime=self.runtime,
             default_spack=type(self).spack,
             stack=site_software.stack,
-            unpacked=self.unpacked,
             nodes=self.num_nodes,
             each_node=jobs.is_slurm(self.job),
             copied=bool(self.image_directory),
@@ -123,6 +123,8 @@ class BuiltCheck(ApplicationFacts):
 
     def build_with(self, provision: Provision) -> None:
         """Set the commands of the build step; no job is needed if all software is in caches."""
+        if self.images_only:
+            self._report_images(provision)
         on_node = self.site.builds_on_node and bool(provision.build)
         if on_node and not self.is_dry_run() and _is_in_caches(provision.build, Path(self.stagedir)):
             provision, on_node = Provision(), False
@@ -134,6 +136,23 @@ class BuiltCheck(ApplicationFacts):
         if on_node:
             self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
             _ask_for_little(self.build_job, self.site)
+
+    def _report_images(self, provision: Provision) -> None:
+        """Report the images of this case in its provenance; skip it if nothing is to be built.
+
+        :raises ReframeError: ``images_only`` has an unknown value.
+        """
+        known = (contract.LIST_IMAGES, contract.BUILD_IMAGES)
+        if self.images_only not in known:
+            raise ReframeError(f"images_only is {self.images_only!r}, and must be one of {', '.join(known)}")
+        programs = [command.words[1:] for command in provision.build if isinstance(command, CacheCommand)]
+        images = [words for words in programs if words[-2] in contract.IMAGE_PROGRAMS]
+        # Only image files as they are built can be pulled again.
+        is_converted = any(words[-2] == contract.CONVERT for words in programs)
+        site = {"registry": None if is_converted else self.site.image_registry, "key": self.site.image_key}
+        self.provenance = {contract.IMAGES: {"programs": images, **site}}
+        if not images or self.images_only == contract.LIST_IMAGES:
+            self.skip_because(contract.NOTHING_RUN)
 
     @property
     def published_path(self) -> str:
@@ -187,6 +206,8 @@ class BuiltCheck(ApplicationFacts):
             software.require_built(stagedir, stderr, ended)
         except software.Unavailable as error:
             self.skip_because(str(error))
+        if self.images_only:
+            self.skip_because(contract.NOTHING_RUN)
 
 
 def has_own_source(site_software: Software) -> bool:

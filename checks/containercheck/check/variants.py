@@ -135,11 +135,8 @@ class VariantSides(RegressionTestPlugin):
         if not candidate.has_own_image:
             return container
         # Each image needs its own path.
-        copied_to, unpacked_to = (
-            path and f"{path}.{candidate.name}" for path in (container.copied_to, container.unpacked_to)
-        )
-        image = self.prepared.provision.images[candidate.name]
-        return replace(container, image=image, copied_to=copied_to, unpacked_to=unpacked_to)
+        copied_to = container.copied_to and f"{container.copied_to}.{candidate.name}"
+        return replace(container, image=self.prepared.provision.images[candidate.name], copied_to=copied_to)
 
     def _program(self, executable: str) -> Program:
         preloads = self.preloads_mpi and self.variant == "integrated"
@@ -175,7 +172,6 @@ class VariantSides(RegressionTestPlugin):
             prepared.provision.image or "",
             host_mpi=self._host_mpi(program) if self.variant == "integrated" else None,
             copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
-            unpacked_to=contract.UNPACKED if self.unpacked else None,
             gpus=self.gpu and self.site.gpus > 0,
             options=(*runtime.bind_words(extras.bound(binds)), *self.container_options),
             needs=launchers.runtime_needs(self.current_partition, runtime),

@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from containercheck import reframe_internals
 from containercheck.command import parsers, run
 from containercheck.job import container_runtimes
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.job.contract import BASELINE
-from containercheck.report import table
+from containercheck.report import view
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number, say
@@ -116,7 +117,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     ran = selections.ran(cases)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
-    print("\n".join(["", *table.lines(cases), "", *versions_table(ran, titles)]), flush=True)
+    print("\n".join(["", *view.lines(cases), "", *versions_table(ran, titles)]), flush=True)
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
@@ -209,7 +210,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except UnknownCandidate as error:
         parser.error(str(error))
     built_by_each = options.built_by_each
-    if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
+    if kind != "runtimes" and (built_by_each or not reframe_internals.options_of(rest).name):
         parser.error("images are of one application and complete: name the check (-n), and leave out --built-by-each")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
     for name, path in paths.items():

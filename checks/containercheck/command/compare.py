@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
+from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.command.report import last_report
-from containercheck.history.nights import Night, nights
+from containercheck.history.nights import stored
 from containercheck.job import contract
 from containercheck.report import table
 from containercheck.results import exported, sides_seen
-from containercheck.results.cases import Case, ReportError, collect, load
-from containercheck.results.database import DatabaseError, Stored, read
-from containercheck.results.formatting import columns, names, number, speak_as
+from containercheck.results.cases import Case, ReportError, collect, load, names
+from containercheck.results.formatting import columns, number
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import SEES, USES
-from containercheck.session.reframe_process import ReframeFailed, Workplace, configuration
-from containercheck.session.usage import UsageError
+from containercheck.session.reframe_process import Workplace, configuration
 
 #: A month, a day, or the beginning of another name of a night.
 PERIOD = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
@@ -74,14 +70,8 @@ class Metric:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the table and the differences, and return the exit status."""
-    speak_as("compare")
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, _ = parsed("compare", argv)
-    try:
-        pairs = _pairs(options.both, options.database, place)
-    except (ReportError, DatabaseError, ReframeFailed, UsageError, OSError, ValueError) as error:
-        print(f"compare: error: {error}", file=sys.stderr)
-        return NOT_JUDGED
+    pairs = _pairs(options.both, options.database, place)
     metrics = [metric for pair in pairs for metric in _metrics(pair)]
     print("\n".join([*_table(metrics, *options.both), *_lines(pairs)]), flush=True)
     return BROKEN if any(metric.direction == WORSE for metric in metrics) else FINE
@@ -164,8 +154,8 @@ def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
             return collect([load(path)])
         database, period = path, ""
     database = database or configuration([], place).database
-    stored: Stored[list[Night]] = read(database, make=nights)
-    chosen = [night for night in stored.made if night.name.startswith(period)]
+    nights, _ = stored(database)
+    chosen = [night for night in nights if night.name.startswith(period)]
     if not chosen:
         raise ReportError(f"{database} has no night or session of {word}")
     return [*{case.identity: case for night in chosen for case in night.cases}.values()]

@@ -5,7 +5,6 @@ A job on a node of each partition collects the facts. A dry run of ReFrame finds
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,16 +16,16 @@ from typing import Any
 
 import reframe
 
+from containercheck import reframe_internals
 from containercheck.command import main as command_line
-from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
+from containercheck.command.parsers import FINE, NOT_JUDGED, parsed
 from containercheck.report import machine, table
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
-from containercheck.results.formatting import columns, count, first_line, say, speak_as, typed
+from containercheck.results.formatting import columns, count, first_line, say, typed
 from containercheck.session import preconditions, reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
 from containercheck.session.session import ASKING, Session, Settings
-from containercheck.session.usage import UsageError
 from containercheck.site import hosts
 
 #: Indent of lines that belong to the line above them.
@@ -35,7 +34,6 @@ _INDENT = "  "
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the facts and the checks, and return the exit status."""
-    speak_as("doctor")
     options, arguments, _ = parsed("doctor", argv)
     with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
         place = replace(place, report_file=Path(aside, "report.json"))
@@ -46,13 +44,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
                 print("\n".join(lines(answers)), flush=True)
                 say(ASKING)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
-        except UsageError as error:
-            say(f"error: {error}")
-            return WRONG_USAGE
         except (ReframeFailed, ReportError) as error:
             reason = reframe_process.last_error(place.log)
-            say(f"error: {error}{f': {reason}' if reason else ''}")
-            return NOT_JUDGED
+            raise ReportError(f"{error}: {reason}" if reason else str(error)) from None
         if relay.stopped_by:
             say(f"stopped by {relay.stopped_by}")
             return NOT_JUDGED
@@ -85,17 +79,13 @@ def ask_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> 
     :param arguments: arguments for ReFrame, which name the site's file and the system.
     :raises ReframeFailed: no partition was asked; the log of the place has more.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-C", "--config-file", action="append", default=[])
-    parser.add_argument("-J", "--job-option", action="append", default=[])
-    parser.add_argument("--system", action="append", default=[])
-    known, _ = parser.parse_known_args(arguments)
-    words = [word for path in known.config_file for word in ("-C", path)]
-    words += [f"--system={name}" for name in known.system[-1:]]
+    given = reframe_internals.options_of(arguments)
+    words = [word for path in given.config_file for word in ("-C", path)]
+    words += [f"--system={name}" for name in given.system[-1:]]
     place.reports.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, place.log.open("ab") as log:
         file = Path(directory, "answers.json")
-        options = json.dumps([_job_option(option) for option in known.job_option])
+        options = json.dumps([_job_option(option) for option in given.job_option])
         process = subprocess.Popen(
             [sys.executable, "-m", hosts.__name__, file, options, "--nocolor", *words, f"{usage.ASKED}=systems/0"],
             cwd=place.directory,

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from containercheck.command.parsers import NOT_JUDGED, parsed
+from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.history.nights import Night, nights
+from containercheck.history.nights import stored
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Change
 from containercheck.report.view import CaseView, columns_of, line_of
 from containercheck.results import selections
-from containercheck.results.cases import Case, ReportError, collect, load
-from containercheck.results.database import DatabaseError, Stored, read
-from containercheck.results.formatting import first_line, names, say, speak_as, typed
+from containercheck.results.cases import Case, ReportError, collect, load, names
+from containercheck.results.formatting import first_line, say, typed
 from containercheck.session import preconditions, progress, reframe_process
-from containercheck.session.reframe_process import ReframeFailed, Workplace, configuration
+from containercheck.session.reframe_process import Workplace, configuration
 from containercheck.session.session import Session, Settings
-from containercheck.session.usage import UsageError
 
 _INDENT = "  "
 #: Most remedies of a further run: each one is another side.
@@ -30,21 +26,14 @@ MOST_TRIED = 9
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the explanations, and return the exit status: 2 if there is nothing to explain."""
-    speak_as("explain")
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, parser = parsed("explain", argv)
-    try:
-        is_night = options.night or options.database
-        if is_night and options.tries:
-            parser.error("--try runs a case of the last session, and not of a night: leave --night out")
-        cases = _last_night(options, place) if is_night else collect([load(last_report(place))])
-        if options.tries:
-            cases = _with_more_tried(cases, options.case, place)
-        lines = explained(cases, options.case, "night" if is_night else "session")
-    except (ReportError, UsageError, preconditions.Taken, OSError) as error:
-        print(f"explain: error: {error}", file=sys.stderr)
-        return NOT_JUDGED
-    print("\n".join(lines), flush=True)
+    is_night = options.night or options.database
+    if is_night and options.tries:
+        parser.error("--try runs a case of the last session, and not of a night: leave --night out")
+    cases = _last_night(options, place) if is_night else collect([load(last_report(place))])
+    if options.tries:
+        cases = _with_more_tried(cases, options.case, place)
+    print("\n".join(explained(cases, options.case, "night" if is_night else "session")), flush=True)
     return 0
 
 
@@ -52,8 +41,7 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
     """Run the failed cases with a name once more, with more remedies, and return all cases with the new results.
 
     :raises ReportError: no case has that name, or nothing is left to try.
-    :raises UsageError: no session can run here.
-    :raises Taken: another session is running here.
+    :raises UsageError: no session can run here, as another one does, for example.
     :raises OSError: a file cannot be written.
     """
     failed = [case for case in _chosen(cases, wanted) if selections.failure(case)]
@@ -98,7 +86,7 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
             lines.append(f"not run: {names([case])}: {case.skip_reason}")
             continue
         line, run = line_of(case), selections.failure(case)
-        lines.append(f"{line.state:5} {columns_of(line)}")
+        lines.append(f"{line.state.shown:5} {columns_of(line)}")
         if run is None:
             lines.append(f"{_INDENT}nothing failed, and so no cause was looked for")
             continue
@@ -126,13 +114,11 @@ def _cause(cause: Mapping[str, Any]) -> list[str]:
 def _last_night(options: argparse.Namespace, place: Workplace) -> tuple[Case, ...]:
     """Return the cases of the last night in the results database.
 
-    :raises ReportError: it cannot be read, or has no night.
+    :raises ReportError: it has no night.
+    :raises DatabaseError, ReframeFailed, UsageError: it cannot be read.
     """
-    try:
-        stored: Stored[list[Night]] = read(options.database or configuration([], place).database, make=nights)
-    except (DatabaseError, ReframeFailed, UsageError) as error:
-        raise ReportError(str(error)) from error
-    found = [night for night in stored.made if night.is_nightly]
+    nights, _ = stored(options.database or configuration([], place).database)
+    found = [night for night in nights if night.is_nightly]
     if not found:
         raise ReportError(f"the results database has no night: run {typed('nightly')} first, or leave --night out")
     return found[-1].cases

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.command import run
-from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
+from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.job import inventory, mpi
 from containercheck.job.explain import explanation
-from containercheck.report import view
-from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, first_line, number, say, short_name, speak_as, typed
+from containercheck.report import states, view
+from containercheck.results.cases import Case, short_name
+from containercheck.results.formatting import CommandError, columns, first_line, number, typed
 from containercheck.session import image_facts
 from containercheck.session.image_facts import ImageFacts
 from containercheck.session.reframe_process import Workplace
@@ -57,23 +57,14 @@ class Finding:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the findings, and return the exit status."""
-    speak_as("image")
     options, _, parser = parsed("image", argv)
     if options.json and options.markdown:
         parser.error("--json or --markdown, not both")
     host = inventory.inventory()
     runs_files = [runtime for runtime in host["runtimes"] if runtime["mounts"] and not runtime["problem"]]
     if not runs_files:
-        say("error: no runtime that runs image files is on the PATH: see containercheck doctor")
-        return NOT_JUDGED
-    try:
-        image = image_facts.read(options.image, runs_files[0]["path"])
-    except image_facts.NoImage as error:
-        say(f"error: {error}")
-        return NOT_JUDGED
-    except image_facts.ImageError as error:
-        say(f"error: {error}")
-        return BROKEN
+        raise image_facts.NoImage("no runtime that runs image files is on the PATH: see containercheck doctor")
+    image = image_facts.read(options.image, runs_files[0]["path"])
     found = findings(image, host)
     names = options.names or ([f"^{check}%" for check in image.checks] if options.run else [])
     if options.run and not names:
@@ -197,7 +188,10 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
         # The report of the last session is not overwritten.
         words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
-        status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
+        try:
+            status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
+        except CommandError as error:
+            return [Finding(PROBLEM, "run", str(error))]
     if not found:
         found.append(Finding(PROBLEM, "run", f"the session ended with status {status}", "see above"))
     return found
@@ -212,11 +206,11 @@ def _of_case(case: Case) -> Finding | None:
         return Finding(REMARK, short_name(case), f"not run: {first_line(case.skip_reason)}")
     line = view.line_of(case)
     measured = ", ".join(filter(None, [f"{line.metric} {line.value}".strip(), line.rest]))
-    if line.state == view.FAILED:
+    if line.state in (states.FAIL, states.UNMEASURED):
         why = explanation.summary(case.causes) or first_line(case.reason)
         return Finding(PROBLEM, short_name(case), measured or "it failed", why)
-    state = OK if line.state in (view.PASSED, view.RAN) else REMARK
-    return Finding(state, short_name(case), f"{line.state}: {measured}")
+    state = REMARK if line.state.color == "doubt" else OK
+    return Finding(state, short_name(case), f"{line.state.shown}: {measured}")
 
 
 def _lines(found: Sequence[Finding]) -> list[str]:

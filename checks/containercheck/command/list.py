@@ -7,10 +7,11 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
-from containercheck.results.formatting import columns, say, speak_as
+from containercheck.command.parsers import FINE, parsed
+from containercheck.results.formatting import columns
 from containercheck.session import reframe_process, usage
-from containercheck.session.reframe_process import Workplace
+from containercheck.session.reframe_process import ReframeFailed, Workplace
+from containercheck.session.usage import UsageError
 
 #: Titles of the columns.
 TITLES = ("check", "description", "variants", "nodes", "tags", "maintainers")
@@ -18,7 +19,6 @@ TITLES = ("check", "description", "variants", "nodes", "tags", "maintainers")
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the checks that ReFrame selects with these arguments, and return the exit status."""
-    speak_as("list")
     _, arguments, _ = parsed("list", argv)
     asked = subprocess.run(
         [reframe_process.program(), "--nocolor", "-c", place.checks, *arguments, "--describe"],
@@ -30,15 +30,12 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         errors="replace",
     )
     if complaint := usage.complaint(asked.stderr):
-        say(f"error: {complaint}")
-        return WRONG_USAGE
+        raise UsageError(complaint)
     if asked.returncode:
-        say(f"error: {(asked.stdout + asked.stderr).strip().splitlines()[-1].split('ERROR: ')[-1]}")
-        return NOT_JUDGED
+        raise ReframeFailed((asked.stdout + asked.stderr).strip().splitlines()[-1].split("ERROR: ")[-1])
     tests = json.loads(asked.stdout[asked.stdout.index("[") :])
     if not tests:
-        say("error: no check is selected")
-        return NOT_JUDGED
+        raise ReframeFailed("no check is selected")
     print("\n".join(columns([TITLES, *rows(tests)])))
     return FINE
 

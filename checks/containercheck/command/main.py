@@ -7,7 +7,6 @@ Completion in bash and zsh, in the environment: ``eval "$(register-python-argcom
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib
 import importlib.metadata
 import os
@@ -15,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from containercheck.command.parsers import (
     COMMANDS,
@@ -26,12 +26,10 @@ from containercheck.command.parsers import (
     described,
     fill,
 )
-from containercheck.results.formatting import speak_as, type_with
+from containercheck.results.formatting import CommandError, speak_as, type_with
 
 #: Variable with the typed prefix of a script of the checkout: ``ci/``.
 TYPED = "CONTAINERCHECK_TYPED"
-#: Errors of a file system that are not defects of the library.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 def parser() -> Parser:
@@ -80,11 +78,35 @@ def version() -> str:
     return "not installed: it runs from a checkout"
 
 
-def faulted(name: str, error: Exception) -> int:
-    """Print the exception that ended a command, write its traceback to a file, and return the exit status."""
-    if isinstance(error, OSError) and error.errno in FULL:
-        print(f"{name}: error: {error}", file=sys.stderr)
-        return NOT_JUDGED
+def run(name: str, argv: Sequence[str], place: Any) -> int:
+    """Run a command, print the error that ends it, and return its exit status.
+
+    :param place: the ``Workplace`` of its sessions.
+    """
+    speak_as(name)
+    try:
+        return int(importlib.import_module(f"containercheck.command.{name}").main(argv, place))
+    except Exception as error:
+        status = status_of(error)
+        if status == OWN_FAULT:
+            report_fault(name, error)
+        elif isinstance(error, BrokenPipeError):
+            # The reader of the pipe (head) is gone; the rest of the buffer is dropped.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
+            print(f"{name}: error: {error}", file=sys.stderr)
+        return status
+
+
+def status_of(error: Exception) -> int:
+    """Return the exit status of a command that an exception ended. Errors of a file system are not our faults."""
+    if isinstance(error, CommandError):
+        return error.status
+    return NOT_JUDGED if isinstance(error, OSError) else OWN_FAULT
+
+
+def report_fault(name: str, error: Exception) -> None:
+    """Print the exception that ended a command, and write its traceback to a file."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     print(f"{name}: error: a fault of containercheck, and no result of the checks: {reason}", file=sys.stderr)
     try:
@@ -93,7 +115,6 @@ def faulted(name: str, error: Exception) -> int:
         print(f"{name}: please report it, with {log.name}", file=sys.stderr)
     except OSError:
         traceback.print_exception(error)
-    return OWN_FAULT
 
 
 def main() -> None:
@@ -102,18 +123,9 @@ def main() -> None:
     argv = sys.argv[1:]
     speak_as("containercheck")
     name = chosen(argv)
-    speak_as(name)
     if TYPED in os.environ:
         type_with(os.environ.pop(TYPED))
-    try:
-        module = importlib.import_module(f"containercheck.command.{name}")
-        # Not at the top, as completion has to be fast and does not need it.
-        from containercheck.session.reframe_process import Workplace
+    # Not at the top, as completion has to be fast and does not need it.
+    from containercheck.session.reframe_process import Workplace
 
-        sys.exit(module.main(argv[1:], Workplace()))
-    except BrokenPipeError:
-        # The session ended because the reader of the pipe (head) is gone; the rest of the buffer is dropped.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(NOT_JUDGED)
-    except Exception as error:
-        sys.exit(faulted(name, error))
+    sys.exit(run(name, argv[1:], Workplace()))

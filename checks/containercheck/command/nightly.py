@@ -8,7 +8,6 @@ of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
 from __future__ import annotations
 
 import datetime
-import functools
 import hashlib
 import json
 import signal
@@ -18,20 +17,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, OWN_FAULT, STATUSES, WRONG_USAGE, parsed
+from containercheck.command.main import status_of
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
-from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, nights
+from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, stored
 from containercheck.history.series import Series, series
-from containercheck.report import junit, push, scaling, table
+from containercheck.report import push, scaling, table, view
 from containercheck.report.view import CaseView
-from containercheck.results import database, selections
-from containercheck.results.cases import Case, ReportError, save
-from containercheck.results.formatting import names, say, speak_as
+from containercheck.results import database, exported, selections
+from containercheck.results.cases import Case, ReportError, names, save
+from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.session import Session, Settings
-from containercheck.session.usage import UsageError
 
 #: Meanings of the exit statuses.
 MEANING = {**STATUSES, **COMMANDS["nightly"].statuses}
@@ -113,10 +112,8 @@ class Result:
     @property
     def status(self) -> int:
         """The exit status."""
-        if isinstance(self.fault, UsageError):
-            return WRONG_USAGE
         if self.fault:
-            return NOT_JUDGED if isinstance(self.fault, (OSError, ReportError)) else OWN_FAULT
+            return status_of(self.fault)
         failed = [run for run in map(selections.failure, self.cases) if run]
         if self.alarms or any(map(selections.is_regression, failed)):
             return BROKEN
@@ -133,38 +130,37 @@ def read_nights(path: Path, problems: list[str], whole: str = "") -> list[Night]
     if not path.exists():
         return []
     try:
-        make = functools.partial(nights, whole=whole)
-        stored: database.Stored[list[Night]] = database.read(path, time.time() - 86400 * DAYS, make)
+        nights, left_out = stored(path, time.time() - 86400 * DAYS, whole)
     except database.Damaged as error:
         problems.append(f"{error}; it is kept as {database.set_aside(path)}, and a new one is begun")
         return []
     except database.DatabaseError as error:
         problems.append(str(error))
         return []
-    for problem in stored.problems:
+    for problem in left_out:
         say(problem)
-    return stored.made
+    return nights
 
 
 def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> None:
     """Run the session of a night, and repeat the cases of proposed changes; fill in the result."""
-    stored = reframe_process.configuration(wanted.arguments, place).database
-    before = read_nights(stored, result.problems)
+    path = reframe_process.configuration(wanted.arguments, place).database
+    before = read_nights(path, result.problems)
     choice = estimate.tonight(before, wanted.minutes)
-    view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
-    session = Session(wanted.settings(result.name), place, relay, choice, view=view)
+    shown = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
+    session = Session(wanted.settings(result.name), place, relay, choice, view=shown)
     try:
-        _measure(result, session, before, stored)
+        _measure(result, session, before, path)
     finally:
         result.cases = session.cases
     result.lost = lost(before, wanted, session)
     result.problems += [*session.problems, *stopped(wanted, relay)]
 
 
-def _measure(result: Result, session: Session, before: Sequence[Night], stored: Path) -> None:
+def _measure(result: Result, session: Session, before: Sequence[Night], path: Path) -> None:
     """Run a session, find the changes since earlier nights, and confirm them.
 
-    :param stored: path of the database.
+    :param path: path of the database.
     """
     try:
         result.problems += session.begin()
@@ -173,10 +169,10 @@ def _measure(result: Result, session: Session, before: Sequence[Night], stored: 
         result.add_unstored(before)
         return
     session.go_on()
-    judge(result, session, stored)
+    judge(result, session, path)
     proposals = [change for change in result.changes if not change.confirmed]
     if proposals and not session.is_stopped and confirm(session, proposals):
-        judge(result, session, stored)
+        judge(result, session, path)
 
 
 def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> list[Case]:
@@ -188,17 +184,17 @@ def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> li
     return [*selections.lost(cases, [*session.foreseen, *session.cases]), *session.lost]
 
 
-def judge(result: Result, session: Session, stored: Path) -> None:
+def judge(result: Result, session: Session, path: Path) -> None:
     """Find the changes, with the results that the session has stored so far.
 
-    :param stored: path of the database.
+    :param path: path of the database.
     """
     result.cases = session.cases
-    known = read_nights(stored, result.problems, result.name)
+    known = read_nights(path, result.problems, result.name)
     last = next((place for place, night in enumerate(known) if night.name == result.name), None)
     if last is None:
         result.add_unstored(known)
-        problem = f"the results of this night are not in the database {stored} (see above)"
+        problem = f"the results of this night are not in the database {path} (see above)"
         result.problems += [problem] if problem not in result.problems else []
         return
     # Sessions that were stored meanwhile come after this night and are left out.
@@ -237,7 +233,7 @@ def conclude(result: Result, directory: Path) -> int:
     lost_lines = table.lost_lines(result.lost)
     for line in lost_lines:
         say(line)
-    print("\n".join(["", *table.lines(result.cases)]), flush=True)
+    print("\n".join(["", *view.lines(result.cases)]), flush=True)
     for line in alarm_lines([change for change in result.changes if change.confirmed]):
         say(line)
     for problem in result.problems:
@@ -256,7 +252,7 @@ def store(result: Result, directory: Path) -> None:
     history = moved(result) if not result.fault else {}
     problems = [*table.lost_lines(result.lost), *result.problems]
     save(directory / SUMMARY, {**summary(result), **history})
-    junit.write(directory / JUNIT, result.cases, history.get("alarms", []), problems)
+    exported.write_junit(directory / JUNIT, result.cases, history.get("alarms", []), problems)
 
 
 def announce(result: Result, wanted: NightSettings, place: Workplace) -> None:
@@ -329,33 +325,25 @@ def asked(argv: Sequence[str]) -> NightSettings:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one night, and return the exit status."""
-    speak_as("nightly")
     wanted = asked(argv)
-    try:
-        place, stage = preconditions.require(wanted.arguments, place)
-        place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
-        with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
-            # Remove old files, so that they are not confused with the results of this night.
-            for name in (SUMMARY, JUNIT, PAGE):
-                (place.reports / name).unlink(missing_ok=True)
-            result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
-                run(result, wanted, place, relay)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                status = conclude(result, place.reports)
-                announce(result, wanted, place)
-                return status
-            except Exception as error:
-                # The results are kept after a fault.
-                result.fault = error
-                result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
-                store(result, place.reports)
-                announce(result, wanted, place)
-                raise
-    except (UsageError, preconditions.Taken) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
-    except (OSError, ReportError) as error:
-        say(f"error: {error}")
-        return NOT_JUDGED
+    place, stage = preconditions.require(wanted.arguments, place)
+    place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
+    with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
+        # Remove old files, so that they are not confused with the results of this night.
+        for name in (SUMMARY, JUNIT, PAGE):
+            (place.reports / name).unlink(missing_ok=True)
+        result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
+            run(result, wanted, place, relay)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            status = conclude(result, place.reports)
+            announce(result, wanted, place)
+            return status
+        except Exception as error:
+            # The results are kept after a fault.
+            result.fault = error
+            result.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
+            store(result, place.reports)
+            announce(result, wanted, place)
+            raise

@@ -134,6 +134,29 @@ COMMANDS: Mapping[str, Command] = {
         note="With --run or -n, a job starts ranks of the image's MPI, and explains a slow or broken case.",
         rest="",
     ),
+    "images": Command(
+        "Builds the images of the selected checks once, pushes them to the site's registry, or lists them.",
+        ("--full", "--here"),
+        (
+            ("list", "key, digest and size of each image, and if cache and registry have it"),
+            ("build", "build or pull the images that the cache lacks, and the software of their checks"),
+            ("push", "the same; then copy them to the registry, and print the site file's piece that names them"),
+            ("build -n '^HPCC%' -S release=trixie", "those of one check, on another release of Debian"),
+        ),
+        {
+            0: "all is done",
+            1: "an image cannot be built, signed or pushed",
+            2: "no selected check needs an image, or the registry does not answer",
+        },
+        words="ACTION",
+        facts={
+            "dest": "action",
+            "choices": ("build", "push", "list"),
+            "metavar": "ACTION",
+            "help": "build, push or list",
+        },
+        note="The site's extras name registry and key: image_registry, image_key. Nothing is run or measured.",
+    ),
     "nightly": Command(
         "Runs the checks of a night, and reports changes since earlier nights.",
         ("--minutes", "--node-hours", "--timeout", "--acknowledge", "--full", "--here", "--verbose"),

@@ -24,16 +24,12 @@ from typing import Any
 
 import yaml
 
-from containercheck.command.parsers import FINE, NOT_JUDGED, WRONG_USAGE, parsed
-from containercheck.history.nights import Night, nights
+from containercheck.command.parsers import FINE, parsed
+from containercheck.history.nights import stored
 from containercheck.history.series import BARE, Series, series
-from containercheck.results import database
-from containercheck.results.cases import write_file
-from containercheck.results.database import DatabaseError
-from containercheck.results.formatting import speak_as
+from containercheck.results.formatting import CommandError, write_file
 from containercheck.session import reframe_process
-from containercheck.session.reframe_process import ReframeFailed, Workplace
-from containercheck.session.usage import UsageError
+from containercheck.session.reframe_process import Workplace
 
 #: Keys that every file of references has in its index.
 INDEX = ("$partition", "variant", "num_nodes")
@@ -52,7 +48,7 @@ HEAD = "# [median, lower, upper, unit] of the nights here; lower and upper are f
 KEYED = re.compile(r"^ +\$index: \[(.*)\]$", re.MULTILINE)
 
 
-class NothingProposed(Exception):
+class NothingProposed(CommandError):
     """Nothing can be proposed; the message says why."""
 
 
@@ -204,14 +200,14 @@ def measured(path: Path, names: Sequence[str]) -> Iterator[Series]:
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: a name is not a pattern.
     """
-    stored: database.Stored[list[Night]] = database.read(path, time.time() - 86400 * DAYS, nights)
-    for problem in stored.problems:
+    nights, problems = stored(path, time.time() - 86400 * DAYS)
+    for problem in problems:
         say(problem)
     try:
         wanted = re.compile("|".join(names))
     except re.error as error:
         raise NothingProposed(f"-n {'|'.join(names)}: {error}") from None
-    for metric in series(stored.made):
+    for metric in series(nights):
         if metric.kind == BARE and wanted.match(metric.application):
             yield metric
 
@@ -334,13 +330,8 @@ def _key(value: Any) -> str:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the proposed references, write them on request, and return the exit status."""
-    speak_as("references")
     options, arguments = asked(argv)
-    try:
-        files, count = propose(arguments, options, place)
-    except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE if isinstance(error, UsageError) else NOT_JUDGED
+    files, count = propose(arguments, options, place)
     changed = [(file, diff) for file in files if (diff := file.diff())]
     for file, diff in changed:
         print(diff, end="", flush=True)
@@ -348,8 +339,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             file.write()
             say(f"written: {file.path}")
     if not count:
-        say("error: there is nothing to propose")
-        return NOT_JUDGED
+        raise NothingProposed("there is nothing to propose")
     if not changed:
         say(f"{count} reference(s) are in force already")
     return FINE

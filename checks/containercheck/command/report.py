@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
-from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
-from containercheck.results.formatting import speak_as, typed
+from containercheck.results.formatting import typed
 from containercheck.session import reframe_process
-from containercheck.session.reframe_process import ReframeFailed, Workplace
-from containercheck.session.usage import UsageError
+from containercheck.session.reframe_process import Workplace
 
 #: Packages that only the page needs.
 NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
@@ -23,9 +20,6 @@ NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the table or write the page, and return the exit status."""
-    speak_as("report")
-    # It is not an error if the reader of the pipe (head) is gone.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, parser = parsed("report", argv)
     if options.html and not options.reports:
         return write_page(options.html, options.database, place)
@@ -37,38 +31,31 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def last_report(place: Workplace) -> Path:
     """Return the path of the last session's report.
 
-    :raises SystemExit: there is none, or ReFrame does not print its path.
+    :raises ReportError: there is none.
+    :raises ReframeFailed, UsageError: ReFrame does not print its path.
     """
-    try:
-        path = reframe_process.configuration([], place).report or place.report
-    except (ReframeFailed, UsageError) as error:
-        sys.exit(failed(str(error)))
+    path = reframe_process.configuration([], place).report or place.report
     if not path.exists():
         # Not above: it needs ReFrame, and a Python without ReFrame must name its missing packages.
         from containercheck.session import preconditions
 
         running = preconditions.runs_in(path.parent)
         none = f"a session is running here ({running}): its report is written at its end"
-        sys.exit(failed(none if running else f"no session was run here yet: there is no {path}"))
+        raise ReportError(none if running else f"no session was run here yet: there is no {path}")
     return path
-
-
-def failed(*problems: str) -> int:
-    """Print the problems, and return the exit status."""
-    for problem in problems:
-        print(f"report: error: {problem}", file=sys.stderr)
-    return NOT_JUDGED if problems else FINE
 
 
 def print_table(reports: Sequence[Path]) -> int:
     """Print the table of these reports, and return the exit status."""
-    try:
-        cases = collect([load(name) for name in reports])
-    except ReportError as error:
-        return failed(str(error))
-    print("\n".join(["", *table.lines(cases)]), flush=True)
-    status = failed(*selections.problems(cases))
-    return BROKEN if status and cases else status
+    # Not above: a Python without packages names those that the page needs.
+    from containercheck.report import view
+
+    cases = collect([load(name) for name in reports])
+    print("\n".join(["", *view.lines(cases)]), flush=True)
+    problems = selections.problems(cases)
+    for problem in problems:
+        print(f"report: error: {problem}", file=sys.stderr)
+    return (BROKEN if cases else NOT_JUDGED) if problems else FINE
 
 
 def write_page(path: Path, database: Path | None, place: Workplace) -> int:
@@ -78,30 +65,27 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     """
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        return failed(
+        raise ReportError(
             f"{sys.executable} has no {', '.join(missing)}, which the page needs: run .venv/bin/containercheck report "
             "(ci/setup makes .venv), or install them for it with pip"
         )
     # Not above: the table needs none of these.
     from containercheck.history.change_points import standing
-    from containercheck.history.nights import Night, nights
+    from containercheck.history.nights import stored
     from containercheck.history.series import series
     from containercheck.report.page import contents
-    from containercheck.results.database import DatabaseError, Stored, read
 
+    database = database or reframe_process.configuration([], place).database
+    nights, problems = stored(database)
+    if not nights:
+        raise ReportError(f"no session in {database} has a case: run {typed('run')} first")
+    all_series = series(nights)
     try:
-        database = database or reframe_process.configuration([], place).database
-        stored: Stored[list[Night]] = read(database, make=nights)
-        if not stored.made:
-            raise DatabaseError(f"no session in {database} has a case: run {typed('run')} first")
-        all_series = series(stored.made)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = contents.write(stored.made, all_series, standing(all_series), path, stored.problems)
-    except (DatabaseError, ReframeFailed, UsageError) as error:
-        return failed(str(error))
+        files = contents.write(nights, all_series, standing(all_series), path, problems)
     except OSError as error:
-        return failed(f"cannot write {path}: {error.strerror or error}; name another file")
-    for problem in stored.problems:
+        raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
+    for problem in problems:
         print(f"report: {problem}", file=sys.stderr)
     print(f"written: {', '.join(map(str, files))}", flush=True)
     return 0

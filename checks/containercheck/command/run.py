@@ -7,17 +7,17 @@ results are in one report.
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, WRONG_USAGE, Parser, parsed
+from containercheck import reframe_internals
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
 from containercheck.job.container_runtimes import REGISTRY_SCHEME
-from containercheck.report import push, table
-from containercheck.report.view import CaseView, ending, files_line, time_spent
+from containercheck.report import push, table, view
+from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
@@ -35,13 +35,13 @@ def conclude_with_metrics(cases: Sequence[Case], problems: Sequence[str]) -> int
 
     :param problems: problems other than the results of the cases.
     """
-    print("\n".join(["", *table.lines(cases)]), flush=True)
+    print("\n".join(["", *view.lines(cases)]), flush=True)
     return _status(cases, problems)
 
 
 def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print counts, failures and open verdicts of the cases, and return the exit status."""
-    print("\n".join(ending(cases)), flush=True)
+    print("\n".join(["", *view.ending(cases)]), flush=True)
     return _status(cases, problems)
 
 
@@ -68,31 +68,28 @@ def session(
         compared other things do not count.
     :param command: command of the options.
     :raises SystemExit: the command line is wrong, or asks for help.
+    :raises UsageError: no session can run here, or a variable is set that does not exist.
     """
     settings, began = asked(argv, command), time.time()
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
-        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"], WRONG_USAGE)
-    try:
-        place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
-        if settings.estimate:
-            return _estimate(settings, place)
-        directories = [place.reports, stage]
-        preconditions.require_writable(directories)
-        with preconditions.held(directories), Relay() as relay:
-            view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
-            current = Session(settings, place, relay, compared=compared, view=view)
-            try:
-                problems = _measure(current, settings, bool(compared))
-            except ReportError as error:
-                # Without a session to continue, ReFrame did not run.
-                why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-                return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
-            if problems is None:
-                return 0
-            problems += [*current.problems, *_stopped(relay)]
-    except (UsageError, preconditions.Taken) as error:
-        say(f"error: {error}")
-        return WRONG_USAGE
+        raise UsageError("the site's file or RFM_REPORT_FILE names the report: leave out --report-file")
+    place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
+    if settings.estimate:
+        return _estimate(settings, place)
+    directories = [place.reports, stage]
+    preconditions.require_writable(directories)
+    with preconditions.held(directories), Relay() as relay:
+        shown = None if settings.verbose else CaseView(progress.Screen().is_terminal)
+        current = Session(settings, place, relay, compared=compared, view=shown)
+        try:
+            problems = _measure(current, settings, bool(compared))
+        except ReportError as error:
+            # Without a session to continue, ReFrame did not run.
+            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+            return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
+        if problems is None:
+            return 0
+        problems += [*current.problems, *_stopped(relay)]
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:
@@ -106,8 +103,8 @@ def session(
         say(line)
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
-        files = files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        spent = time_spent(current.cases, began)
+        files = view.files_line(os.path.relpath(place.report), os.path.relpath(place.log))
+        spent = view.time_spent(current.cases, began)
         print("\n".join(filter(None, [spent, reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, even if the database does not have them.
@@ -137,8 +134,8 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         full_axes = reframe_process.of_full_axes(place.log)
     all_cases, cases = cases, [case for case in cases if case.result != "abort"]
     run = selections.ran(cases)
-    failed = [case for case in run if selections.failure(case)]
-    lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
+    failures = [line for case in run for line in view.failure(case)]
+    lines = [*view.not_run(cases), *failures, *(estimate.lines(run) if run else [])]
     print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
     if len(cases) < len(all_cases):
         return ended([f"stopped after {len(cases)} of {len(all_cases)} cases: the totals are partial"], NOT_JUDGED)
@@ -215,7 +212,7 @@ def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]
     :param arguments: other arguments for ReFrame.
     :raises SystemExit: there is no such image, or no check is named for it.
     """
-    if not any(re.match(r"-n|--name(=|$)", word) for word in arguments):
+    if not reframe_internals.options_of(arguments).name:
         parser.error("an image is of one application: say which check runs it, -n NAME")
     if "://" in image:
         return ["-S", f"ready_image={image}"]

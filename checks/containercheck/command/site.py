@@ -20,11 +20,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from containercheck.command.parsers import BROKEN, FINE, WRONG_USAGE, parsed
+from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.job import inventory, mpi
-from containercheck.results.cases import write_file
-from containercheck.results.formatting import say, speak_as, typed
+from containercheck.results.formatting import say, typed, write_file
 from containercheck.session.reframe_process import Workplace
+from containercheck.session.usage import UsageError
 
 #: PMI plugins of srun with which it also starts the ranks of a container's MPI.
 _STARTS_RANKS = re.compile(r"pmix|pmi2|cray_shasta")
@@ -32,13 +32,11 @@ _STARTS_RANKS = re.compile(r"pmix|pmi2|cray_shasta")
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the file, write it, or print how it differs from the present one; return the exit status."""
-    speak_as("site")
     options, _, _ = parsed("site", argv)
     name = options.system or "mysite"
     cluster = find_cluster(options.scheduler)
     if not cluster and options.scheduler:
-        say(f"error: {options.scheduler} does not answer: run this on a login node, or copy config/template.py")
-        return WRONG_USAGE
+        raise UsageError(f"{options.scheduler} does not answer: run this on a login node, or copy config/template.py")
     if not cluster:
         # Standard output may be the file.
         print("site: no scheduler answered: this file measures this machine", file=sys.stderr)
@@ -58,8 +56,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             return FINE if present == text else BROKEN
         write_file(path, text)
     except (OSError, UnicodeDecodeError) as error:
-        say(f"error: cannot write {path}: {getattr(error, 'strerror', None) or error}")
-        return WRONG_USAGE
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
     say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={name}")
     return FINE
 

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+from containercheck.results import database
 from containercheck.results.cases import Case, Key, collect
 from containercheck.results.database import StoredSession
 
@@ -45,6 +47,16 @@ class Night:
     number: int = 0
     is_nightly: bool = True
     arguments: str = ""
+
+
+def stored(path: Path, since: float = 0.0, whole: str = "") -> tuple[list[Night], list[str]]:
+    """Return the nights of a database, and a line for each session that is left out.
+
+    :param since, whole: see :func:`database.read` and :func:`nights`.
+    :raises DatabaseError: the database cannot be read.
+    """
+    problems: list[str] = []
+    return nights(database.read(path, problems, since), whole), problems
 
 
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:

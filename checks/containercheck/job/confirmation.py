@@ -35,12 +35,12 @@ from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
 from containercheck.job.outputs.experiments import Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, WRONG, Problem, read_run
+from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, TIMES, WRONG, Problem, read_run
 from containercheck.job.remedies import PATIENCE, SPARE, Remedies
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
 from containercheck.job.stats.pairs import FAIL, PASS
-from containercheck.job.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
+from containercheck.job.verdict.comparison import BUSY, CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
 
 #: Least seconds of a confirmation; and its longest duration as a multiple of the rounds', within their allowed time.
 LEAST, LONGER = 20.0, 4.0
@@ -188,7 +188,7 @@ class Confirmation:
         return {"name": name, "failed": failed, "ended_well": ends.count(""), "metrics": {}}
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
-        standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
+        standing = {place for place, confirmed in self.confirmed.items() if confirmed.result not in (BUSY, REFUTED)}
         evaluations = [each for each in (self._fresh, self._proving) if each]
         known = {result["name"]: result for each in evaluations for result in each.experiments.results()}
         # Leave out trials for a failure that was refuted.
@@ -204,12 +204,33 @@ class Confirmation:
         return pairs.rounds, pairs.above_tolerance
 
     def _said_of(self, place: Place) -> Confirmed:
+        taken = self._part_taken()
+        if self._is_longer_by_others(place, taken):
+            others = f"others used {100 * taken:.0f} % of the node"
+            return Confirmed(BUSY, 0, *(self._first.get(place) or self._counts(place)), others)
         pairs = self._fresh.pairs.get(place) if self._fresh else None
         if pairs is None:
             return Confirmed(UNCONFIRMED, 0, *(self._first.get(place) or self._counts(place)), self._why)
         within = pairs.rounds >= FEWEST and pairs.lowest <= (pairs.estimate or 0.0) <= pairs.highest
         said = CONFIRMED if pairs.verdict == FAIL else REFUTED if pairs.verdict == PASS or within else UNCONFIRMED
         return Confirmed(said, pairs.rounds, *self._first[place], self._why)
+
+    def _part_taken(self) -> float:
+        """Return the part of the node that others used while the sides ran, from 0 to 1."""
+        runs = self._runner.record["runs"]
+        taken = sum(run.get("taken", 0.0) * run["seconds"] for run in runs)
+        return float(taken / (sum(run["seconds"] for run in runs) or 1.0))
+
+    def _is_longer_by_others(self, place: Place, taken: float) -> bool:
+        """Return whether a difference of times would be accepted if others had left the node to this job.
+
+        Processes on shared processors take longer, at most in proportion to the part that others use. In a ratio that
+        cancels: both sides wait. In a difference it does not: the start of a container waits, and bare has none.
+        """
+        (metric,) = (metric for metric in self._facts.metrics if metric.name == place.metric)
+        pairs = self._evaluation.pairs[place]
+        is_time = metric.compare == "difference" and metric.unit in TIMES
+        return is_time and pairs.lowest <= (pairs.estimate or 0.0) * (1 - taken) <= pairs.highest
 
     # Slow containers.
 

@@ -1,7 +1,23 @@
 """Hold the names that ReFrame's process, the build step and the job share: files, statuses, variables, sides.
 
-Standard library only, Python 3.6 or newer.
+The first ones are the directories of the project, for a checkout and for an installed package. Standard library only,
+Python 3.6 or newer.
 """
+
+from pathlib import Path
+
+#: Directory of the package.
+PACKAGE = Path(__file__).resolve().parents[1]
+#: Whether the package is installed from a wheel, which contains the project's files; false in a checkout.
+IS_INSTALLED = (PACKAGE / "project").is_dir()
+#: Directory with ``checks``, ``config``, ``images``, ``spack-envs`` and ``easyconfigs``.
+ROOT = PACKAGE / "project" if IS_INSTALLED else PACKAGE.parents[1]
+#: Directory of the application files, their sources and references.
+CHECKS = ROOT / "checks"
+#: Directory of the definition files of images.
+RECIPES = ROOT / "images"
+#: Configuration of ReFrame for all sites.
+COMMON = ROOT / "config" / "common.py"
 
 #: Names of the side that is compared with, and of the judged side.
 BASELINE, SUBJECT = "baseline", "subject"
@@ -20,6 +36,15 @@ CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
 #: Users and groups with trusted files in caches, besides the user and root: names or numbers, separated by commas; a
 #: group has an ``@`` before it.
 CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
+#: Values of the option ``images_only`` of a session, which runs nothing: list the images of a check, or build them.
+LIST_IMAGES, BUILD_IMAGES = "list", "build"
+#: Key of the provenance in such a session: programs of the build step, with their arguments; registry and key.
+IMAGES = "images"
+#: Programs of the build step that provide images, and the one that converts an image for another kind of runtime.
+IMAGE, PULL, READY = IMAGE_PROGRAMS = ("image", "pull", "ready")
+CONVERT = "convert"
+#: Reason of the skip of a case in such a session.
+NOTHING_RUN = "only its images were wanted (images_only)"
 #: Record of an image, which the build step writes next to the link to the image: path, SHA-256 and size in bytes. JSON.
 #: For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
 #: converted image also its original, ``source``.
@@ -50,11 +75,13 @@ WATCH, TRIALS = "watch", "trials"
 OUT, ERR = "out", "err"
 #: The script of the run.
 SCRIPT = "run.sh"
+#: File with the energy of a run, if that is measured.
+ENERGY = "node-energy"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
 #: Comment in the job script before the command that runs the sides.
 RUNS_FOLLOW = f"# The sides run in rounds, each run by a script of its own, {RUNS}/ROUND-SIDE/{SCRIPT}:"
-#: Directory in the stage directory with an unpacked image.
+#: Beginning of the names of directories with images that were unpacked for remedies.
 UNPACKED = "image.unpacked"
 #: Variable in the environment of all processes that a job starts, and label of its containers. It identifies processes
 #: of the job that a daemon starts.
@@ -211,3 +238,12 @@ def names(disturbers):
     """Return the names of the disturbers of rounds, each once; the text of a round is ``name (pid): share; ...``."""
     shares = [share for disturber in disturbers for share in disturber.split("; ")]
     return ", ".join(dict.fromkeys(share.rpartition(": ")[0] or share for share in shares))
+
+
+def work_directory() -> Path:
+    """Return the directory in which sessions run and leave their files.
+
+    This is the checkout, from any current directory. An installed package is never written to, so it is then the
+    current directory. ``config/common.py``, which cannot import this module, uses the same rule.
+    """
+    return Path.cwd() if IS_INSTALLED else ROOT

@@ -19,6 +19,7 @@ first. Other schedulers have no watch on other nodes.
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -190,6 +191,12 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
     return causes
 
 
+def _part_taken(before: Look, after: Look) -> float:
+    """Return the part of this node's capacity that others and the hypervisor took between two looks."""
+    taken = sum(taken_between(before, after, ancestors() | processes.DAEMONS).values())
+    return min(1.0, taken / (capacity(before, after) or math.inf))
+
+
 def settle(quiet: float, patience: float) -> None:
     """Wait until this node is undisturbed for ``quiet`` seconds, but no longer than ``patience`` seconds.
 
@@ -233,10 +240,14 @@ class Line(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Hold the disturbers of a run's nodes, and the resources of its ranks on all nodes except the first."""
+    """Hold the disturbers of a run's nodes, and the resources of its ranks on all nodes except the first.
+
+    :ivar taken: part of the first node's capacity that others and the hypervisor took, from 0 to 1.
+    """
 
     disturbers: List[str]
     used: Dict[str, Set[str]]
+    taken: float = 0.0
 
 
 class Lines:
@@ -324,7 +335,8 @@ class Watch:
     def seen(self) -> Seen:
         """Return the disturbers and used resources of all nodes."""
         here, others = between(self._before, self._after, log=True), on_other_nodes(self._began, time.time())
-        return Seen([*filter(None, [here]), *others.disturbers], others.used)
+        disturbers = [*filter(None, [here]), *others.disturbers]
+        return Seen(disturbers, others.used, _part_taken(self._before, self._after))
 
 
 def main() -> None:

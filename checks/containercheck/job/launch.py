@@ -81,8 +81,8 @@ class Launch:
     :ivar commands: by name (job/contract.py), with slots.
     :ivar words: by slot, as lists; ``image`` is text of the shell.
     :ivar container: empty for a side without a container. The entries: the image to run (``image``); the option for a
-        bind (``bind``); the options for GPUs (``gpus``); whether the image may be unpacked (``unpacks``); the directory
-        for that (``tree``); the runtime's ``command``, and the ``options`` of site and check, quoted.
+        bind (``bind``); the options for GPUs (``gpus``); whether the image may be unpacked (``unpacks``); the runtime's
+        ``command``, and the ``options`` of site and check, quoted.
     :raises OSError: the stage directory has no commands.
     """
 
@@ -119,7 +119,7 @@ class Launch:
         if slot == "image":
             text = self.image
         elif slot == "tree":
-            text = self.words.get("image") or self.container["tree"]
+            text = self.words["image"]
         elif slot.startswith("content of "):
             text = " ".join(map(shlex.quote, Path(slot[len("content of ") :]).read_text().split()))
         else:

@@ -257,9 +257,11 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
         # Also if the job is to end.
         _end(living)
     others.finish()
-    disturbers = "; ".join(others.seen().disturbers)
+    seen = others.seen()
     for half in both:
-        runs[half.side].update(disturbed_by=disturbers, processors=this_node.listed(half.processors))
+        runs[half.side].update(
+            disturbed_by="; ".join(seen.disturbers), taken=seen.taken, processors=this_node.listed(half.processors)
+        )
     return [runs[half.side] for half in both]
 
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
-from containercheck.job import contract, disturbance, processes, run_observation, texts
+from containercheck.job import contract, disturbance, energy, processes, run_observation, texts
 
 #: Seconds for a run to end after SIGTERM, and for its helpers to end after it.
 GRACE, SETTLE = 5.0, 2.0
@@ -164,9 +164,12 @@ def run_once(
         remove(Path(name))
     shared, temporary = entries(SHARED_MEMORY), entries(TEMPORARY)
     others, observer, ranks = disturbance.Watch(), run_observation.Observer(), run_observation.RankWatch(local_ranks)
-    watchers = [*([others] if alone else []), observer, *([ranks] if local_ranks else [])]
+    meters = [energy.Meter()] if contract.ENERGY in collect else []
+    watchers = [*([others] if alone else []), *meters, observer, *([ranks] if local_ranks else [])]
     files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
     ended = execute(["bash", str(path)], files, limit, watchers)
+    for meter in meters:
+        Path(contract.ENERGY).write_text(f"{meter}\n")
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
@@ -182,6 +185,7 @@ def run_once(
         "left_files": left(shared, SHARED_MEMORY) if alone else {},
         "left_temporary": left(temporary, TEMPORARY) if alone else {},
         "disturbed_by": "; ".join(elsewhere.disturbers),
+        "taken": elsewhere.taken,
         "mpi": ranks.mpi,
         "bound": ranks.bound,
         "executable": ranks.executable,

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from containercheck.report import junit, view
+from containercheck.report import states
 from containercheck.results import exported, selections
-from containercheck.results.cases import Case, write_file
-from containercheck.results.formatting import first_line, say, short_name
+from containercheck.results.cases import Case, short_name
+from containercheck.results.formatting import first_line, say, write_file
 from containercheck.results.row import FAIL, OPEN, PASS, Row, is_finite
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
@@ -136,7 +136,7 @@ def _samples(outcome: Outcome) -> Iterator[tuple[str, dict[str, object], float]]
     yield "status", session, float(outcome.status)
     yield "changes", session, float(len(outcome.changes))
     run = selections.ran(outcome.cases)
-    counts = collections.Counter(view.state_of(case).lower().strip("?") for case in run)
+    counts = collections.Counter(states.state_of(case).shown.lower().strip("?") for case in run)
     counts["skipped"] = len(outcome.cases) - len(run)
     for state, count in counts.items():
         yield "cases", {**session, "outcome": state}, float(count)
@@ -193,7 +193,7 @@ def _post_lines(sink: Sink, outcome: Outcome) -> None:
 
 
 def _write_junit(sink: Sink, outcome: Outcome) -> None:
-    junit.write(sink.file, outcome.cases, outcome.changes, outcome.problems)
+    exported.write_junit(sink.file, outcome.cases, outcome.changes, outcome.problems)
 
 
 # Chats

@@ -1,4 +1,4 @@
-"""Write the text of a session: metrics, scaling, questions, notes, skips, failures, open verdicts."""
+"""Write the parts of a session's text: the table of metrics, questions, reasons of skips, notes, open verdicts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.job.verdict.comparison import says_something
-from containercheck.report import scaling
 from containercheck.results import selections
-from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, first, names, number, short_name, typed
-from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, PASS, Row, is_finite
+from containercheck.results.cases import Case, names, short_name
+from containercheck.results.formatting import columns, first, number, typed
+from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
 #: Limit on the asymmetry of an interval, relative to its half width; above it, both ends are printed instead of ±.
 LOPSIDED = 0.3
@@ -25,13 +24,6 @@ NAME, PARTITION = "NAME", "PARTITION"
 DISTURBERS = re.compile(r"(the machine is busy): .*?(?=\. )|\d+ of \d+ (rounds disturbed) by .*(?= and replaced)")
 #: Most cases with one line each for the same note, and number of named cases if more cases share a line.
 FEW, NAMED = 3, 2
-
-
-def lines(cases: Sequence[Case]) -> list[str]:
-    """Return all lines to print."""
-    metrics = [*table(cases), *scaling.lines(cases), *questions(cases), *tallies(cases)]
-    end = [*skips(cases), *failures(cases), *reproducers(cases), *last_line(cases)]
-    return [*metrics, *notes(cases), *end]
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -54,22 +46,6 @@ def table(cases: Sequence[Case]) -> list[str]:
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
     return columns(text)
-
-
-def skips(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each reason of skipped cases."""
-    return [f"skipped: {reason.line}" for reason in by_reason(cases)]
-
-
-def failures(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each failed case."""
-    failed = [(case, run) for case in cases if (run := selections.failure(case))]
-    return [f"FAILED{'' if run is case else ', and passed later'}: {what_failed(case, run)}" for case, run in failed]
-
-
-def what_failed(case: Case, run: Case) -> str:
-    """Return the name of a failed case, and the reason in this run."""
-    return f"{case.label} {case.variant}, {case.nodes} node(s): {run.fail_reason}"
 
 
 def overhead(row: Row) -> str:
@@ -165,22 +141,12 @@ def _described(rows: Iterable[Row]) -> str:
     return "; ".join(f"{row.metric} is {selections.describe(row)}" for row in rows)
 
 
-def tallies(cases: Iterable[Case]) -> list[str]:
-    """Return a line with the number of passed and open metrics, for each case with metrics that did not all pass."""
-    several = [case for case in cases if len(case.rows) > 1 and set(selections.verdicts(case)) - {PASS}]
-    return [f"{names([case])}: {selections.tally(case)}" for case in several]
-
-
-def reproducers(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each failed case: the command that repeats one run of the judged side."""
-    commands = []
-    for case in cases:
-        run = selections.failure(case)
-        if run and run.reproducer:
-            # A bare case has one side only.
-            side = BASELINE if run.variant == "bare" else _judged_side(run)
-            commands.append(f"to repeat {run.label} {run.variant}: bash {shlex.quote(run.reproducer)} {side}")
-    return commands
+def repetition(run: Case) -> list[str]:
+    """Return the line with the command that repeats one run of the judged side; none if nothing was run."""
+    # A bare case has one side only.
+    side = BASELINE if run.variant == "bare" else _judged_side(run)
+    again = f"to repeat {run.label} {run.variant}: bash {shlex.quote(run.reproducer)} {side}"
+    return [again] if run.reproducer else []
 
 
 def _judged_side(case: Case) -> str:

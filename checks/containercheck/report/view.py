@@ -1,8 +1,7 @@
-"""Show a session: a line for each finished case, with the reason of a failure, and the counts at the end."""
+"""Show a session: a line for each finished case, with the reason of a failure, and the lines at its end."""
 
 from __future__ import annotations
 
-import collections
 import shutil
 import time
 from collections.abc import Sequence
@@ -12,41 +11,23 @@ from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
-from containercheck.job.stats.forecasts import FASTER, SLOWER
 from containercheck.job.verdict.comparison import in_words
-from containercheck.report import machine, table
+from containercheck.report import machine, scaling, states, table
+from containercheck.report.states import State, state_of
 from containercheck.results import selections
-from containercheck.results.cases import Case, Key
-from containercheck.results.formatting import number, short_name, typed
+from containercheck.results.cases import Case, Key, short_name
+from containercheck.results.formatting import number, typed
 from containercheck.results.row import FAIL, OPEN, Row
 from containercheck.session import estimate
 from containercheck.session.progress import View
 
-#: State of a case, in the first column. ``ran`` is for a case that compares nothing.
-FAILED, SLOW, FAST, STILL_OPEN, PASSED, RAN = "FAIL", "slow?", "fast?", "open", "pass", "ran"
 #: Most lines of a failure's reason that are shown.
 REASON = 8
 #: Part of a session's time that waits and builds have to take for a line about them.
 NOTABLE = 0.2
 _INDENT = "  "
-#: Words of the counts, by state.
-_COUNTED = {
-    FAILED: "failed",
-    SLOW: "too slow but not certain",
-    FAST: "too fast but not certain",
-    STILL_OPEN: "open",
-    PASSED: "pass",
-    RAN: "ran bare",
-}
-#: Colours of the states.
-_STYLES = {
-    FAILED: "bold red",
-    SLOW: "bold yellow",
-    FAST: "yellow",
-    STILL_OPEN: "cyan",
-    PASSED: "green",
-    RAN: "dim",
-}
+#: Styles of a terminal by the color of a state.
+_STYLES = {"bad": "bold red", "doubt": "yellow", "good": "green", "muted": "dim"}
 #: Widths of the columns after the state: metric, and its value.
 _METRIC, _VALUE = 20, 24
 #: Widest column of names. A longer name moves the rest of its line to the right.
@@ -61,14 +42,13 @@ _ERROR = "ERROR: "
 class Line:
     """The columns of a line.
 
-    :ivar state: one of the words above.
     :ivar name: name of the case.
     :ivar metric: the metric that decides.
     :ivar value: overhead of the metric with the interval; value of a bare case.
     :ivar rest: number of rounds, and remarks.
     """
 
-    state: str
+    state: State
     name: str
     metric: str = ""
     value: str = ""
@@ -77,8 +57,7 @@ class Line:
 
 def line_of(case: Case) -> Line:
     """Return the line of a case that ran."""
-    state = state_of(case)
-    row = deciding(case)
+    state, row = state_of(case), deciding(case)
     if row is None:
         return Line(state, short_name(case))
     if not row.is_comparison:
@@ -86,7 +65,7 @@ def line_of(case: Case) -> Line:
     several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
     agree = several if len(selections.verdicts(case)) == 1 else ""
     rest = selections.describe(row) if row.verdict == OPEN else agree
-    if state == FAILED and several:
+    if state in (states.FAIL, states.UNMEASURED) and several:
         rest = several
     return Line(
         state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [table.rounds(row), rest]))
@@ -99,20 +78,6 @@ def columns_of(line: Line, name: int = 0) -> str:
     :param name: width of the column of names.
     """
     return f"{line.name:{name}}  {line.metric:{_METRIC}} {line.value:{_VALUE}}  {line.rest}".rstrip()
-
-
-def state_of(case: Case) -> str:
-    """Return the state of a case that ran."""
-    if case.result != "pass" or selections.failure(case):
-        return FAILED
-    kinds = [row.open_kind for row in selections.open_rows(case)]
-    if SLOWER in kinds:
-        return SLOW
-    if FASTER in kinds:
-        return FAST
-    if kinds:
-        return STILL_OPEN
-    return PASSED if selections.judged(case) else RAN
 
 
 def deciding(case: Case) -> Row | None:
@@ -130,20 +95,26 @@ def _badness(row: Row) -> float:
     return (row.overhead or 0.0) / most if most else row.overhead or 0.0
 
 
+def lines(cases: Sequence[Case]) -> list[str]:
+    """Return the table of all metrics, the lines on scaling, and the ending of a session."""
+    return [*table.table(cases), *scaling.lines(cases), *ending(cases)]
+
+
 def ending(cases: Sequence[Case]) -> list[str]:
-    """Return all lines to print."""
+    """Return counts, failures, open verdicts, and the reasons of the cases that were not run."""
     run = selections.ran(cases)
-    states = collections.Counter(state_of(case) for case in run)
-    counts = ", ".join(f"{states[state]} {words}" for state, words in _COUNTED.items() if states[state])
-    printed = ["", f"{len(run)} case(s): {counts}" if run else "no case was run"]
+    counts = ", ".join(f"{number} {state.word}" for state, number in states.counted(run))
+    printed = [f"{len(run)} case(s): {counts}" if run else "no case was run"]
     for case in run:
         printed += failure(case)
     printed += table.questions(cases)
-    printed += [*table.notes(cases), *table.last_line(cases)]
-    reasons = table.by_reason(cases)
-    if reasons:
-        printed += ["not run:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
-    return printed
+    return [*printed, *table.notes(cases), *table.last_line(cases), *not_run(cases)]
+
+
+def not_run(cases: Sequence[Case]) -> list[str]:
+    """Return the reasons of skipped cases; none if all were run."""
+    reasons = [f"{_INDENT}{reason.line}" for reason in table.by_reason(cases)]
+    return ["not run:", *reasons] if reasons else []
 
 
 def failure(case: Case) -> list[str]:
@@ -156,7 +127,7 @@ def failure(case: Case) -> list[str]:
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
-    return [*printed, *(f"{_INDENT}{line}" for line in table.reproducers([case]))]
+    return [*printed, *(f"{_INDENT}{line}" for line in table.repetition(run))]
 
 
 def time_spent(cases: Sequence[Case], began: float) -> str:
@@ -235,7 +206,8 @@ class CaseView(View):
         self._shown.clear()
 
     def _rendered(self, line: Line) -> str:
-        text = Text.assemble((f"{line.state:5}", _STYLES[line.state]), " ", columns_of(line, self._name))
+        state = (f"{line.state.shown:5}", _STYLES[line.state.color])
+        text = Text.assemble(state, " ", columns_of(line, self._name))
         with self._console.capture() as captured:
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
         return captured.get()

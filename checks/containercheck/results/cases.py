@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import json
 import math
-import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.job import project
+from containercheck import reframe_internals
+from containercheck.job import contract
+from containercheck.results.formatting import CommandError, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters of every check: they have their own fields here.
@@ -34,17 +33,18 @@ _STORED = {
     "commands": "prerun_cmds",
     "stage": "stagedir",
     "output": "outputdir",
+    "file": "filename",
 }
 
 #: ReFrame's name for its built-in configuration, and the configuration file that ci/run adds.
-BUILTIN, COMMON_FILE = "<builtin>", str(project.COMMON)
+BUILTIN, COMMON_FILE = "<builtin>", str(contract.COMMON)
 #: The variable that names the report with the earlier rounds.
 GOES_ON = "earlier"
 
 Key = tuple[str, str, str, str]
 
 
-class ReportError(Exception):
+class ReportError(CommandError):
     """A report cannot be read."""
 
 
@@ -68,21 +68,16 @@ class Asked:
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> Asked:
         """Read ReFrame's ``session_info``; missing entries are left out."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        # ReFrame reports an option without its value.
-        parser.add_argument("-C", "--config-file", dest="files", action="append", nargs="?", default=[])
-        parser.add_argument("-S", "--setvar", dest="variables", action="append", nargs="?", default=[])
         try:
             words = shlex.split(info.get("cmdline") or "")
         except ValueError:
             words = []
-        arguments, _ = parser.parse_known_args(words[1:])
-        variables = [text for text in arguments.variables if text]
-        names = [text.partition("=")[0].rpartition(".")[2] for text in variables]
-        kept = [text for text, name in zip(variables, names) if name != GOES_ON]
+        given = reframe_internals.options_of(words[1:])
+        names = [text.partition("=")[0].rpartition(".")[2] for text in given.setvar]
+        kept = [text for text, name in zip(given.setvar, names) if name != GOES_ON]
         options = [word for text in kept for word in ("-S", text)]
         files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
-        if any(arguments.files):
+        if given.config_file:
             # With -C, ReFrame ignores RFM_CONFIG_FILES and so the file that ci/run adds there.
             options, files = [*(word for name in files for word in ("-C", name)), *options], []
         elif files[:1] == [COMMON_FILE]:
@@ -120,6 +115,7 @@ class Case:
     :ivar commands: commands of its job before the rounds, with the scripts of the sides.
     :ivar stage: working directory of its job.
     :ivar output: directory with the kept files of the job; empty if it did not pass.
+    :ivar file: file of the check.
     :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
     :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
     :ivar asked: configuration files and options of its session.
@@ -158,6 +154,7 @@ class Case:
     commands: tuple[str, ...] = ()
     stage: str = ""
     output: str = ""
+    file: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked = Asked()
@@ -196,6 +193,22 @@ class Case:
         return system, self.partition, environ, self.application, variant, self.nodes, axes
 
 
+def names(cases: Iterable[Case], most: int | None = None) -> str:
+    """Return the names of cases in one line.
+
+    :param most: number of cases to name; the others are counted. By default all are named.
+    """
+    cases = list(cases)
+    if most is not None and len(cases) > most:
+        return f"{names(cases[:most])}; and {len(cases) - most} more"
+    return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
+
+
+def short_name(case: Case) -> str:
+    """Return the name of a case for a line about this case only. One node is not shown."""
+    return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
+
+
 def load(path: Path) -> dict[str, Any]:
     """Read a report that ReFrame wrote.
 
@@ -213,21 +226,6 @@ def load(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
     return report
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a file in one step: readers never see half of it.
-
-    :raises OSError: it cannot be written; an older file is not changed.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def save(path: Path, report: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 ReFrame 4.10 finds sessions with a regular expression that ends at the first ``}``. After one session with this
 character on its command line, all of ReFrame's queries fail. This module leaves out only sessions that cannot be read.
-With ``make`` of :func:`read`, a caller keeps a part of each session, and never has all sessions in memory.
+A caller that keeps a part of each session never has all sessions in memory.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import json
 import os
 import sqlite3
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from containercheck.results.formatting import typed
+from containercheck.results.formatting import CommandError, typed
 from containercheck.results.row import require_readable
 
 #: Version of the tables that this module reads: the version of ReFrame 4.10.
@@ -31,7 +31,7 @@ JOURNALS = ("-journal", "-wal", "-shm")
 NEEDED = {"name", "result", "partition", "environ", "unique_name"}
 
 
-class DatabaseError(Exception):
+class DatabaseError(CommandError):
     """The database cannot be read; the message is one line with the error, the path and a remedy."""
 
 
@@ -56,31 +56,14 @@ class StoredSession:
         return self.info.get("time_start_unix") or 0.0
 
 
-#: Return value of ``make`` of :func:`read`: sessions, or nights.
-Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class Stored(Generic[Made]):
-    """The readable content of a database.
-
-    :ivar made: return value of ``make`` for the sessions.
-    :ivar problems: a line for each session that is left out.
-    """
-
-    made: Made
-    problems: tuple[str, ...]
-
-
-def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]], Any] = tuple) -> Stored[Made]:
-    """Read the sessions of a database, and return the result of ``make`` for them.
+def read(path: Path, problems: list[str], since: float = 0.0) -> Iterator[StoredSession]:
+    """Yield the sessions of a database in the order in which they were stored; each is read on demand.
 
     The database is opened for writing, so that SQLite can undo the unfinished work of a killed writer. Nothing else is
     written.
 
+    :param problems: gets a line for each session that is left out.
     :param since: seconds of the epoch: sessions that began earlier are left out.
-    :param make: called with an iterator over the sessions, in the order in which they were stored. Each session is
-        read on demand.
     :raises DatabaseError: there is no database, or it is not one of ReFrame's.
     :raises Damaged: the file is damaged.
     """
@@ -88,12 +71,10 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
         raise DatabaseError(f"there is no results database {path}: {typed('run')} or {typed('nightly')} writes it")
     # If the file is not writable, SQLite opens it for reading.
     name = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
-    problems: list[str] = []
     try:
         with contextlib.closing(sqlite3.connect(name, uri=True, timeout=BUSY)) as database:
             _check_schema(database, path)
-            made = make(_sessions(database, path, since, problems))
-            return Stored(made, tuple(problems))
+            yield from _sessions(database, path, since, problems)
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise DatabaseError(

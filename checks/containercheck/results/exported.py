@@ -1,24 +1,30 @@
-"""Export results: a line of JSON for each metric, in the format that ``ci/docs/result.schema.json`` describes.
+"""Export results: a line of JSON for each metric, in the format of ``ci/docs/result.schema.json``, and JUnit XML.
 
-The version of the format is the version of the rows (results/row.py). It changes if the meaning of a field changes, and
-not for a new field.
+ReFrame's own JUnit XML leaves out skips. The version of the lines is the version of the rows (results/row.py). It
+changes if the meaning of a field changes, and not for a new field.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from containercheck.job.explain import explanation
 from containercheck.results import selections
-from containercheck.results.cases import Case, Key
+from containercheck.results.cases import Case, Key, ReportError
+from containercheck.results.formatting import write_file
 from containercheck.results.row import Row
 
 #: Fields of a line that a case has under the same name.
 _OF_CASE = ("application", "axes", "partition", "variant", "nodes", "result", "reason", "when")
+
+#: Characters that XML 1.0 cannot hold, escaped or not.
+FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -63,13 +69,19 @@ def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
 def read(path: Path) -> list[Case]:
     """Return the cases of exported lines, with the rows of all their lines.
 
-    :raises OSError: the file cannot be read.
-    :raises ValueError: a line is not JSON, or not of this format: see :meth:`Row.from_json`.
+    :raises ReportError: the file cannot be read, or a line is not of this format: see :meth:`Row.from_json`.
     """
+    try:
+        return _read(path.read_text(encoding="utf-8").splitlines())
+    except (OSError, ValueError) as error:
+        raise ReportError(f"cannot read the exported lines {path}: {error}") from None
+
+
+def _read(lines: Iterable[str]) -> list[Case]:
     cases: dict[Key, Case] = {}
-    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+    for line in map(json.loads, lines):
         if not isinstance(line, dict) or not {*_OF_CASE, "system", "environ"} <= line.keys():
-            raise ValueError(f"{path} has a line that is not a result of containercheck: {str(line)[:80]}")
+            raise ValueError(f"a line is not a result of containercheck: {str(line)[:80]}")
         identity = json.dumps([line[name] for name in ("application", "variant", "nodes", "axes")])
         key = (line["system"], line["partition"], line["environ"], identity)
         case = cases.get(key) or Case(key=key, label=line["application"], **{name: line[name] for name in _OF_CASE})
@@ -90,3 +102,62 @@ def _place(case: Case) -> Place:
     shared = {name: getattr(case, name) for name in _OF_CASE}
     shared["reason"] = failed.fail_reason if failed else case.reason
     return Place(system=system, environ=environ, host=case.provenance.get("host", ""), cause=cause_of(case), **shared)
+
+
+def write_junit(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: Iterable[str]) -> None:
+    """Write the cases of a session as JUnit XML for GitLab, Jenkins and others, in one step.
+
+    A check with a result that is not accepted is a failure. A check that could not be measured or run is an error. The
+    standard output of a check is the tally of its metrics, ``13 of 14 pass, 1 open``, and a line for each open metric.
+
+    :param alarms: changes for the worse since earlier nights; they are failures, even if no check failed.
+    :param problems: other things that could not be measured or run; they are errors.
+    """
+    suites = ElementTree.Element("testsuites")
+    for application in dict.fromkeys(case.application for case in cases):
+        of_application = [case for case in cases if case.application == application]
+        _suite(suites, application, [_testcase(case) for case in of_application])
+    _suite(suites, "history", [_event("change", "failure", text) for text in alarms])
+    _suite(suites, "session", [_event("problem", "error", text) for text in problems])
+    write_file(path, ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True).decode())
+
+
+def _suite(suites: ElementTree.Element, name: str, testcases: Sequence[ElementTree.Element]) -> None:
+    if not testcases:
+        return
+    counts = {
+        word: str(sum(testcase.find(tag) is not None for testcase in testcases))
+        for word, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+    }
+    seconds = sum(float(testcase.get("time", 0)) for testcase in testcases)
+    suite = ElementTree.SubElement(suites, "testsuite", name=name, tests=str(len(testcases)), time=f"{seconds:.3f}")
+    suite.attrib.update(counts)
+    suite.extend(testcases)
+
+
+def _testcase(case: Case) -> ElementTree.Element:
+    axes = "".join(f" {name}={value}" for name, value in case.axes.items())
+    name = f"{case.variant} {case.nodes} node(s){axes} @{case.place}+{case.key[2]}"
+    testcase = ElementTree.Element("testcase", classname=case.application, name=name, time=f"{case.job_seconds:.3f}")
+    run = selections.failure(case)
+    if run:
+        _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.fail_reason)
+    elif case.result == "skip":
+        _add_outcome(testcase, "skipped", case.skip_reason)
+    open_lines = [f"{row.metric}: {selections.describe(row)}" for row in selections.open_rows(case)]
+    tally = selections.tally(run or case)
+    if tally:
+        text = FORBIDDEN.sub("?", "\n".join([tally, *open_lines]))
+        ElementTree.SubElement(testcase, "system-out").text = text
+    return testcase
+
+
+def _event(name: str, tag: str, text: str) -> ElementTree.Element:
+    testcase = ElementTree.Element("testcase", classname=name, name=FORBIDDEN.sub("?", text))
+    _add_outcome(testcase, tag, text)
+    return testcase
+
+
+def _add_outcome(element: ElementTree.Element, tag: str, text: str) -> None:
+    text = FORBIDDEN.sub("?", text)
+    ElementTree.SubElement(element, tag, message=text.splitlines()[0]).text = text

@@ -1,15 +1,26 @@
-"""Format numbers, columns and names of cases, and print messages."""
+"""Format numbers and columns, print messages, write files; and the error that ends a command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from containercheck.job.texts import number as number
 from containercheck.job.texts import size as size
-from containercheck.results.cases import Case
 
 #: Name of the command that the user typed, and the words before it; ``ci/`` for a script of the checkout.
 _speaker, _before = "run", "containercheck "
+
+
+class CommandError(Exception):
+    """A command cannot do its work; the message is one line with the reason and a remedy.
+
+    :cvar status: exit status of the command.
+    """
+
+    status = 2
 
 
 def count(amount: int, noun: str) -> str:
@@ -33,26 +44,10 @@ def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
     return lines
 
 
-def names(cases: Iterable[Case], most: int | None = None) -> str:
-    """Return the names of cases in one line.
-
-    :param most: number of cases to name; the others are counted. By default all are named.
-    """
-    cases = list(cases)
-    if most is not None and len(cases) > most:
-        return f"{names(cases[:most])}; and {len(cases) - most} more"
-    return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
-
-
 def first(texts: Sequence[str], most: int) -> str:
     """Return a list of the first texts, and the number of the others."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
-
-
-def short_name(case: Case) -> str:
-    """Return the name of a case for a line about this case only. One node is not shown."""
-    return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
 
 
 def speak_as(command: str) -> None:
@@ -80,3 +75,18 @@ def typed(command: str) -> str:
 def say(text: str) -> None:
     """Print a message after the name of the typed command, in order with ReFrame's output."""
     print(f"{_speaker}: {text}", flush=True)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file in one step: readers never see half of it.
+
+    :raises OSError: it cannot be written; an older file is not changed.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise

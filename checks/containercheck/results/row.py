@@ -112,7 +112,7 @@ class Row:
     :ivar measures: parts of the machine on which the metric depends, as its check declares them; empty for all of them,
         and in old rows.
     :ivar confirmation: result of fresh rounds of the same job after a failure (job/verdict/comparison.py):
-        ``confirmed``, ``refuted`` or ``unconfirmed``; empty if nothing failed.
+        ``confirmed``, ``refuted``, ``unconfirmed``, or ``busy`` if other processes explain it; empty if nothing failed.
     """
 
     metric: str

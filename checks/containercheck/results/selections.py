@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from containercheck.job.stats.boundaries import HORIZON
 from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
-from containercheck.results.cases import Case, Key
-from containercheck.results.formatting import names
+from containercheck.results.cases import Case, Key, names
 from containercheck.results.row import FAIL, OPEN, PASS, Row
 
 #: Results that are failures.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from containercheck.history.nights import Night
 from containercheck.results import selections
-from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, number, say
+from containercheck.results.cases import Case, names
+from containercheck.results.formatting import columns, number, say
 
 #: Function that returns the cases to run, in their order, and prints the names of the others.
 Choice = Callable[[Sequence[Case]], list[Case]]

@@ -13,7 +13,8 @@ from typing import Any
 
 from containercheck.job import inventory, mpi, runtime_start, texts
 from containercheck.job.build import image_files
-from containercheck.job.project import CHECKS
+from containercheck.job.contract import CHECKS
+from containercheck.results.formatting import CommandError
 
 #: Variables of an image that change the speed of programs or the cores on which they run.
 HURTING = (
@@ -50,11 +51,13 @@ exit 0
 """
 
 
-class ImageError(Exception):
-    """An image cannot be queried; the message has the reason and a remedy."""
+class ImageError(CommandError):
+    """An image cannot be queried, so that it is not fit."""
+
+    status = 1
 
 
-class NoImage(ImageError):
+class NoImage(CommandError):
     """There is no such image."""
 
 

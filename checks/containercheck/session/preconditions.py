@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from containercheck import reframe_internals
 from containercheck.job import locks
 from containercheck.results.formatting import say, typed
 from containercheck.session import reframe_process
@@ -77,7 +78,7 @@ def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anyw
 
     :raises UsageError: the session is refused.
     """
-    if any(word.startswith("--system") for word in arguments) or os.environ.get("RFM_SYSTEM"):
+    if reframe_internals.options_of(arguments).system or os.environ.get("RFM_SYSTEM"):
         return
     if configured.systems:
         raise UsageError(
@@ -96,10 +97,6 @@ def submitter() -> str:
     return next(filter(shutil.which, SUBMITTERS), "")
 
 
-class Taken(Exception):
-    """Another session runs in a directory; the message names its process and a remedy."""
-
-
 def runs_in(directory: Path) -> str:
     """Return the process of the session that runs in a directory; empty for none."""
     if (directory / LOCK).exists():
@@ -115,7 +112,7 @@ def runs_in(directory: Path) -> str:
 def held(directories: Iterable[Path]) -> Iterator[None]:
     """Lock these directories for this session, and make missing ones.
 
-    :raises Taken: another session holds one of them. This function does not wait for it.
+    :raises UsageError: another session holds one of them. This function does not wait for it.
     :raises OSError: a directory cannot be made or written to.
     """
     with contextlib.ExitStack() as stack:
@@ -124,7 +121,7 @@ def held(directories: Iterable[Path]) -> Iterator[None]:
             try:
                 stack.enter_context(locks.flocked(directory / LOCK, shared=False, waiting="", patience=0))
             except locks.HeldError as error:
-                raise Taken(
+                raise UsageError(
                     f"another session writes into {directory} (held by {error.holder}): end it, or name other "
                     "directories with RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
                 ) from None

@@ -18,8 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.results.cases import Case, collect
-from containercheck.results.formatting import short_name
+from containercheck.results.cases import Case, collect, short_name
 from containercheck.results.selections import FAILED, START
 
 #: Seconds between two lines in a log.

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.job import processes, project
+from containercheck.job import contract, processes
 from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
-from containercheck.results.formatting import say
+from containercheck.results.formatting import CommandError, say
 from containercheck.session import usage
 from containercheck.session.progress import DryProgress, Progress, View
 
@@ -42,7 +42,7 @@ LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
 FULL_AXES = r"^(\d+ more case\(s\) of all checks belong to the full axes.*)"
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"
-#: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/loading.py).
+#: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/__init__.py).
 ERROR = r"(?:.*ERROR: |^containercheck: )(.*)"
 #: Lowest rate of polling. ReFrame's default slows down to one poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
@@ -178,9 +178,9 @@ class Workplace:
     :ivar report_file: ReFrame's report, if it is set; see :class:`Configuration`.
     """
 
-    directory: Path = field(default_factory=project.work_directory)
-    checks: str = str(project.CHECKS) if project.IS_INSTALLED else "checks/"
-    config: Path = project.COMMON
+    directory: Path = field(default_factory=contract.work_directory)
+    checks: str = str(contract.CHECKS) if contract.IS_INSTALLED else "checks/"
+    config: Path = contract.COMMON
     report_file: Path | None = None
 
     @property
@@ -209,7 +209,7 @@ class Workplace:
             path.unlink(missing_ok=True)
 
 
-class ReframeFailed(Exception):
+class ReframeFailed(CommandError):
     """ReFrame could not answer a query; the message is ReFrame's."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -14,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from containercheck import reframe_internals
 from containercheck.history import spreads
 from containercheck.results import database, selections
-from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, save
-from containercheck.results.formatting import names, say
+from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, names, save
+from containercheck.results.formatting import say
 from containercheck.session import estimate, reframe_process
 from containercheck.session.estimate import Choice
 from containercheck.session.progress import View
@@ -61,9 +61,7 @@ class Settings:
     @property
     def _variables(self) -> list[tuple[str, str, str]]:
         """Return check, variable and value of each -S; the check is empty for all checks."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("-S", "--setvar", action="append", default=[])
-        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
+        pairs = (text.partition("=") for text in reframe_internals.options_of(self.arguments).setvar)
         return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
 
     @property
@@ -374,7 +372,7 @@ class Session:
         :param cases: the cases of the run; None for a dry run.
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
-        words = ["-c", self._place.checks, *arguments, *self._known_spreads(), *options]
+        words = [*_loading(self._place, cases or ()), *arguments, *self._known_spreads(), *options]
         return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
 
     def _known_spreads(self) -> list[str]:
@@ -394,9 +392,24 @@ class Session:
         try:
             path = reframe_process.configuration(self._settings.arguments, self._place).database
             since = time.time() - 86400 * DAYS
-            return database.read(path, since, spreads.from_nights).made if path.exists() else {}
+            return spreads.from_nights(database.read(path, [], since)) if path.exists() else {}
         except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
             return {}
+
+
+def _loading(place: Workplace, cases: Sequence[Case]) -> list[str]:
+    """Return ReFrame's options that load the checks, the file with the shortest cases first.
+
+    ReFrame runs cases in the order in which it finds them; in a directory, this is the order of the file system.
+    """
+    seconds: dict[str, float] = {}
+    for case in cases:
+        seconds[case.file] = seconds.get(case.file, 0.0) + case.expected.get("expected", 0.0)
+    files = [str(path) for path in Path(place.directory, place.checks).resolve().glob("*.py")]
+    if not seconds.keys() & set(files):
+        return ["-c", place.checks]
+    files.sort(key=lambda file: (seconds.get(file, math.inf), file))
+    return [word for file in files for word in ("-c", file)]
 
 
 def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Case], list[str]]]:

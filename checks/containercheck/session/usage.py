@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from containercheck.results.formatting import CommandError
 
-class UsageError(Exception):
-    """The command line is wrong; the message is one line."""
+
+class UsageError(CommandError):
+    """The command line, the site file or a directory is wrong, and nothing was done."""
+
+    status = os.EX_USAGE
 
 
 def positive(text: str) -> float:

@@ -366,8 +366,6 @@ class _InContainer:
         """Return the commands, modules and variables of the job before the rounds."""
         container, runtime = self._container, self._container.runtime
         prepare = [node_commands.in_job(site, "runtime", *self._runtime_words(layout), self._name)]
-        if container.unpacked_to:
-            prepare += [f"mkdir -p {container.unpacked_to}", self._enter(site, contract.UNPACK)]
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site, container.host_mpi))
         if runtime.mount_points:
@@ -414,13 +412,12 @@ class _InContainer:
             "own_network": runtime.way.own_network,
         }
         return {
-            "image": container.unpacked_to or copy or container.image,
+            "image": copy or container.image,
             "command": container.typed,
             "options": container.options,
             "bind": runtime.bind,
             "gpus": "" if container.gpus else runtime.gpus,
-            "unpacks": runtime.form == container_runtimes.SIF and not container.unpacked_to,
-            "tree": container.unpacked_to or contract.UNPACKED,
+            "unpacks": runtime.form == container_runtimes.SIF,
             "observed": self._launcher.ranks if 0 < self._launcher.ranks <= OBSERVED else 0,
             **({"ranks": ranks} if self._launcher.ranks else {}),
         }
@@ -444,7 +441,7 @@ class _InContainer:
         return commands
 
     def _unpack(self, container: Container) -> str:
-        """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
+        """Return the command of a remedy that unpacks the image with its own tar: nodes may lack other tools for it."""
         target = f"{contract.WORKDIR}/{launch.TREE}"
         # Shells of images may lack pipefail. A tar that cannot skip unreadable files ends with 1.
         unpack = (
@@ -452,7 +449,7 @@ class _InContainer:
             f"{{ tar -C {target} -xof - && cat >/dev/null; }} && "
             f'[ "$(cat {target}.status)" -le 1 ] && cd {target} && mkdir -p dev proc sys tmp'
         )
-        packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)
+        packed = replace(container, copied_to=None, host_mpi=None)
         return self._launch(shlex.join(["sh", "-c", unpack]), packed, [packed.runtime.contain], image=packed.image)
 
     def _launch(

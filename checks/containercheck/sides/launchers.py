@@ -14,18 +14,26 @@ from containercheck.job import container_runtimes, contract
 from containercheck.job.container_runtimes import Runtime
 from containercheck.sides.sides import Launcher, Needs
 from containercheck.site import node_commands
-from containercheck.site.layout import Layout
+from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
 
-def find_runtime(partition: SystemPartition) -> Runtime | None:
+def find_runtime(partition: SystemPartition, way: str = "") -> Runtime | None:
     """Return the container runtime of a partition, or None if there is none.
 
     The site's ``container_platforms`` come first; without any, the first runtime on the PATH is taken.
+
+    :param way: its way to run images; empty for its usual one.
+    :raises LayoutError: it has no such way.
     """
-    if partition.container_runtime:
-        return container_runtimes.by_name(partition.container_runtime)
-    return next(container_runtimes.on_path(), None)
+    named = partition.container_runtime
+    runtime = container_runtimes.by_name(named) if named else next(container_runtimes.on_path(), None)
+    if runtime is None:
+        return None
+    try:
+        return runtime.in_way(way)
+    except KeyError:
+        raise LayoutError(f"{runtime.title} has no way {way} to run images") from None
 
 
 def runtime_needs(partition: SystemPartition, runtime: Runtime | None) -> Needs:

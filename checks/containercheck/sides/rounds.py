@@ -36,7 +36,6 @@ def duet_obstacle(
     sides: int = 2,
     runtime: Runtime | None = None,
     gpus: bool = False,
-    unpacked: bool = False,
 ) -> str:
     """Return why the sides cannot run at the same time; empty if they can.
 
@@ -45,7 +44,6 @@ def duet_obstacle(
     :param sides: number of sides.
     :param runtime: runtime of the container; None without one.
     :param gpus: whether the program uses GPUs of the node.
-    :param unpacked: whether the image is a directory of the stage directory.
     """
     usable, cores = usable_processors(), site.cores or 0
     obstacles = {
@@ -56,7 +54,6 @@ def duet_obstacle(
         f"{site.partition} has no two cores": cores < 2,
         f"this session may use {usable} of its {cores} cores": usable < cores,
         "both sides would share its GPUs": gpus,
-        "its image is a directory of the stage directory, of which each side would need its own": unpacked,
         "a daemon starts its container, wherever it likes": bool(runtime and not runtime.starts_containers),
     }
     return next((obstacle for obstacle, applies in obstacles.items() if applies), "")

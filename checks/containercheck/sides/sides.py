@@ -110,7 +110,6 @@ class Container:
     :ivar command: the runtime's command; None for its usual one.
     :ivar host_mpi: the host's MPI, for the integrated variant; None if the image brings its own.
     :ivar copied_to: path on the node to which the image is copied for the job; None to run the original.
-    :ivar unpacked_to: directory to which the image is unpacked for the job, and runs from; None to run it as a file.
     :ivar gpus: whether the container sees the node's GPUs.
     :ivar options: further options of the runtime, quoted.
     :ivar needs: modules and variables of the runtime.
@@ -123,7 +122,6 @@ class Container:
     command: str | None = None
     host_mpi: HostMpi | None = None
     copied_to: str | None = None
-    unpacked_to: str | None = None
     gpus: bool = False
     options: tuple[str, ...] = ()
     needs: Needs = Needs()

@@ -18,7 +18,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 
-from containercheck.job.project import CHECKS, RECIPES
+from containercheck.job.contract import CHECKS, RECIPES
 
 #: Key of this library among the extras of a partition.
 NAMESPACE = "containercheck"

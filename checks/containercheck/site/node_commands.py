@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from containercheck.job import contract, variables
-from containercheck.job.project import PACKAGE
+from containercheck.job.contract import PACKAGE
 from containercheck.site.sites import Site
 
 #: Directory that Python runs as the command of all these programs.

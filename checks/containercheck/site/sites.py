@@ -10,6 +10,7 @@ import functools
 import numbers
 import os
 import platform
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,15 @@ BINDINGS = ("cores", "none", "launcher")
 def path_of(text: str) -> Path:
     """Return the path of a text from a site file or a user, with $VARIABLES and ~ expanded."""
     return Path(os.path.expandvars(text)).expanduser()
+
+
+def _read_registry(address: str) -> None:
+    """Check the address of a registry.
+
+    :raises ValueError: it is not one of ORAS, or has a user in it.
+    """
+    if not re.fullmatch(r"oras://[\w.-]+(:\d+)?(/[a-z0-9._-]+)*", address):
+        raise ValueError(f"{address!r} is not the address of a registry: write 'oras://registry.example.org/checks'")
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,7 @@ class Site:
     build_on_node: bool | None = extra(bool)
     build_access: list[str] = extra(typ.List[str], list)
     emulated: bool = extra(bool, False)
+    energy: bool = extra(bool, False)
     mpi: str | None = extra(str, choices=mpi.FAMILIES)
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)
@@ -84,6 +95,8 @@ class Site:
     container_network: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
+    image_registry: str | None = extra(str, read=_read_registry)
+    image_key: str | None = extra(str)
     image_mirror: str | None = extra(str)
     release: str | None = extra(str, choices=RELEASES)
     inputs: dict[str, str] | None = extra(typ.Dict[str, str])

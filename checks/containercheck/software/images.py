@@ -10,7 +10,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.job import architectures, container_runtimes, contract, launch, texts
 from containercheck.job.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
-from containercheck.job.project import RECIPES
+from containercheck.job.contract import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands
 from containercheck.site.sites import RELEASES, Site, path_of
@@ -61,7 +61,7 @@ def _refuse_place(wanted: Wanted) -> None:
     """
     used = [wanted.runtime, *(candidate.runtime for candidate in wanted.candidates)]
     for runtime in filter(None, used):
-        if (wanted.unpacked or wanted.copied) and runtime.form != SIF:
+        if wanted.copied and runtime.form != SIF:
             raise Unavailable(f"no image: {runtime.title} keeps images in its own way, and cannot use the check's copy")
         if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node and not wanted.each_node:
             raise Unavailable(
@@ -224,8 +224,8 @@ class _Image:
 
     def _pulled(self, reference: str) -> dict[str, object]:
         """Return the parts of an image of a registry."""
-        directory = self.site.cache("images")
-        return {"reference": reference, "runtime": self.runtime.command, "directory": directory, "link": self.link}
+        parts = {"reference": reference, "runtime": self.runtime.command, "key": self.site.image_key}
+        return {**parts, "directory": self.site.cache("images"), "link": self.link}
 
     def _stored(self, ready: str, storage: Storage) -> Provision:
         """Return an image that the runtime stores itself."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.job import project
+from containercheck.job import contract
 from containercheck.job.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site
 
 #: Directories of the checks, of environments of Spack, and of easyconfigs.
-CHECKS = project.CHECKS
+CHECKS = contract.CHECKS
 ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("spack-envs", "easyconfigs"))
 
 #: Names of the compiler of MPI by family, for hosts with both: Debian's.
@@ -46,7 +46,6 @@ class Wanted:
     :ivar default_spack: the check's own environment of Spack, for the image if the site has another program.
     :ivar stack: ``same`` for an image with the tree that bare runs, ``debian`` for the recipe's own software; None for
         ``same`` if the tree can be packed.
-    :ivar unpacked: whether the image is to be unpacked.
     :ivar nodes: nodes of the job.
     :ivar each_node: whether the job can run a command on each of its nodes (job/processes.py).
     :ivar copied: whether the image is to be copied to the memory of the node.
@@ -81,7 +80,6 @@ class Wanted:
     runtime: Runtime | None = None
     default_spack: str | None = None
     stack: str | None = None
-    unpacked: bool = False
     nodes: int = 1
     each_node: bool = False
     copied: bool = False

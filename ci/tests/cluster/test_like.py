@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import CLUSTER, REPOSITORY, STATE, Session, cluster, shared_directory
+from conftest import CLUSTER, REPOSITORY, STATE, Session, cluster_up, shared_directory
 
 #: Seconds: the packages of such a cluster, and the images of its own MPI, are got and built the first time.
 PATIENCE = 2400
@@ -24,10 +24,7 @@ LIKE = {
 #: Two rounds, one in each order; how fast it is, is not for a test to say.
 FEW = ("-S", "rounds=2", "-S", "strict_check=no")
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
 
 class Centre:
@@ -63,14 +60,8 @@ class Centre:
 
 @pytest.fixture(scope="module", params=LIKE)
 def centre(request):
-    if STATE.exists():
-        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
-    try:
-        cluster("up", "--like", request.param, patience=600)
-        with shared_directory() as place:
-            yield Centre(request.param, place)
-    finally:
-        cluster("down")
+    with cluster_up("--like", request.param, patience=600), shared_directory() as place:
+        yield Centre(request.param, place)
 
 
 def test_three_applications_run_in_all_variants(centre):

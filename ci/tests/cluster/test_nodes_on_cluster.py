@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, STATE, cluster, shared_directory
+from conftest import SLURM, cluster_up, shared_directory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")
 
@@ -48,31 +48,22 @@ class Counting(rfm.RunOnlyRegressionTest):
 RUN = """
 import sys
 from pathlib import Path
-from containercheck.command import nodes
-sys.exit(nodes.main(["-n", "Counting"], nodes.Workplace(Path({0!r}))))
+from containercheck.command import main, nodes
+sys.exit(main.run("nodes", ["-n", "Counting"], nodes.Workplace(Path({0!r}))))
 """
 
 
 @pytest.fixture
 def directory():
     """Start eight nodes, and make a directory that they see."""
-    if STATE.exists():
-        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
-    cluster("up", "--nodes", "8", "--cores-per-node", "1")
-    with shared_directory() as shared:
+    with cluster_up("--nodes", "8", "--cores-per-node", "1"), shared_directory() as shared:
         (shared / "checks").mkdir()
         (shared / "checks" / "counting.py").write_text(CHECK)
         yield shared
-    cluster("down")
 
 
 def test_the_bad_nodes_are_named_with_what_is_bad(directory):
-    environment = {
-        "SLURM_CONF": str(STATE / "slurm.conf"),
-        "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),
-        "RFM_SYSTEM": "virtual-cluster",
-        "RFM_CHECK_SEARCH_PATH": str(directory / "checks"),
-    }
+    environment = {**SLURM, "RFM_CHECK_SEARCH_PATH": str(directory / "checks")}
     words = [sys.executable, "-c", RUN.format(str(directory))]
     done = subprocess.run(
         words, cwd=directory, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600

@@ -9,21 +9,14 @@ import signal
 import subprocess
 
 import pytest
-from conftest import REPOSITORY, STATE, cluster, eventually, reframe_command, shared_directory, write_program
+from conftest import CHECKS, SLURM, cluster, cluster_up, eventually, reframe_command, shared_directory, write_program
 from engine_srun import write_srun
 
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
-]
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
 FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "quiet=0")
 #: Candidates by name: Apptainer in all its ways, and runtimes of other kinds.
-RUNTIMES = {
-    "file": "apptainer",
-    "unpacked": "apptainer+unpacked",
-    "podman": "podman",
-    "charliecloud": "ch-run",
-}
+RUNTIMES = {"file": "apptainer", "unpacked": "apptainer+unpacked", "podman": "podman", "charliecloud": "ch-run"}
 #: Each node has images of its own in its memory: its /tmp is no other's.
 STORAGE = """
 [storage]
@@ -50,7 +43,7 @@ for system in site_configuration["systems"]:
     for partition in system["partitions"]:
         partition["container_platforms"] = [{{"type": {engine!r}}}]
 """
-CONFIGURATION = str(REPOSITORY / "config" / "virtual_cluster.py")
+CONFIGURATION = SLURM["RFM_CONFIG_FILES"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,11 +51,8 @@ def up():
     missing = [tool for tool in ("apptainer", "podman", "runc", "ch-run", "skopeo", "umoci") if not shutil.which(tool)]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
-    if STATE.exists():
-        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
-    cluster("up")
-    yield
-    cluster("down")
+    with cluster_up():
+        yield
 
 
 @pytest.fixture
@@ -76,9 +66,8 @@ def place(up):
 
 def environment(place, configuration=CONFIGURATION):
     return {
-        "SLURM_CONF": str(STATE / "slurm.conf"),
+        **SLURM,
         "RFM_CONFIG_FILES": configuration,
-        "RFM_SYSTEM": "virtual-cluster",
         "CONTAINERS_STORAGE_CONF": str(place / "storage.conf"),
         "CONTAINERS_CONF": str(place / "containers.conf"),
         # ch-run refuses to start without it.
@@ -108,7 +97,7 @@ def test_mpi_runs_over_two_nodes_in_all_runtimes_and_leaves_nothing(session, pla
     """Integrated is proven as ever: a rank that loads another library than the host's would be a failure."""
     words = ",".join(f"{name}:{word}" for name, word in RUNTIMES.items())
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
-    result = session(*arguments, "-S", f"runtimes={words}", checks=REPOSITORY / "checks", **environment(place))
+    result = session(*arguments, "-S", f"runtimes={words}", checks=CHECKS, **environment(place))
     for variant in ("integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]
@@ -161,9 +150,7 @@ def test_a_terminated_session_leaves_no_container_on_any_node(place, request, na
         configuration = write_overlay_site(place, request.getfixturevalue("overlay"))
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50", "-S", "quiet=0")
     variables = environment(place, configuration)
-    command, facts = reframe_command(
-        place, *arguments, "-S", f"runtimes={words}", checks=REPOSITORY / "checks", **variables
-    )
+    command, facts = reframe_command(place, *arguments, "-S", f"runtimes={words}", checks=CHECKS, **variables)
     session = subprocess.Popen(command, **facts)
     try:
 
@@ -196,7 +183,7 @@ def test_mpi_runs_over_two_nodes_by_dockers_command_line(session, place):
     write_program(place / "bin" / "docker", 'exec podman "$@"')
     words = f"docker:{place}/bin/docker,podman:podman"
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
-    result = session(*arguments, "-S", f"runtimes={words}", checks=REPOSITORY / "checks", **environment(place))
+    result = session(*arguments, "-S", f"runtimes={words}", checks=CHECKS, **environment(place))
     for variant in ("integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]
@@ -213,7 +200,7 @@ def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, plac
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", *FEW)
     more = ("-S", "runtimes=host:podman,overlay:podman+overlay")
     variables = environment(place, configuration)
-    case = session(*arguments, *more, checks=REPOSITORY / "checks", **variables).case("generic")
+    case = session(*arguments, *more, checks=CHECKS, **variables).case("generic")
     assert case["result"] == "pass", case["fail_reason"]
     started = case["provenance"]["started"]
     assert started["host"] == "by the job's launcher"
@@ -232,7 +219,7 @@ def test_containers_may_be_an_option_of_srun(session, place):
     (place / "site.py").write_text(SITE.format(path=CONFIGURATION, engine="Pyxis"))
     variables = {**environment(place, str(place / "site.py")), "PATH": f"{place}/bin:{os.environ['PATH']}"}
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
-    result = session(*arguments, checks=REPOSITORY / "checks", **variables)
+    result = session(*arguments, checks=CHECKS, **variables)
     for variant in ("integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]

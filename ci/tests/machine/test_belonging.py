@@ -12,9 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAMS, TURN, alive, eventually, facts_of, write_commands
+from conftest import PROGRAMS, REPOSITORY, TURN, alive, eventually, facts_of, write_commands
 from containercheck.job import disturbance, processes
 
+#: A program of two ranks or one.
+PROGRAM = REPOSITORY / "ci" / "tests" / "programs" / "rank.c"
 #: A daemon such as PALS's, Flux's or Docker's: the launcher tells it what to start, and it starts that, twice forked,
 #: in a session of its own.
 DAEMON = """\
@@ -42,22 +44,6 @@ wanted = {"words": sys.argv[2:], "directory": os.getcwd(), "environment": dict(o
 connection.sendall((json.dumps(wanted) + "\\n").encode())
 connection.recv(1)
 """
-#: A rank that works until it is told to end.
-RANK = """\
-#include <fcntl.h>
-#include <mpi.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-    MPI_Init(&count, &words);
-    if (count > 2)
-        creat(words[2], 0600);
-    for (volatile long number = 0; access(words[1], F_OK) != 0;)
-        for (long until = number + 10000000; number < until; number++) ;
-    MPI_Finalize();
-    return 0;
-}
-"""
 
 
 @pytest.fixture
@@ -78,8 +64,7 @@ def rank(tmp_path):
     """Compile a program with MPI."""
     if shutil.which("mpicc") is None:
         pytest.skip("no MPI on this machine")
-    (tmp_path / "rank.c").write_text(RANK)
-    subprocess.run(["mpicc", "-O1", "-o", "rank", "rank.c"], cwd=tmp_path, check=True)
+    subprocess.run(["mpicc", "-O1", "-o", tmp_path / "rank", PROGRAM], check=True)
     return str(tmp_path / "rank")
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 
 import pytest
-from conftest import BARE, PLANTED, REPOSITORY, entry_of, evaluation_of, facts_of, record_of, run_of
-from containercheck import Answer, Candidate, Metric
+from conftest import REPOSITORY, entry_of
+from containercheck import Candidate
 from containercheck.job import architectures
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.outputs.reading import WRONG
-from containercheck.job.verdict.comparison import JobOutcome
-from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, images
 from gromacs import SIMD
@@ -22,28 +18,10 @@ from test_images import HERE, RUNTIME, build, key_of, recipes, recorded, run  # 
 from test_images import images as built
 
 CHECKS = REPOSITORY / "checks"
-PORTABLE = {**BARE, "name": "portable", "label": "portable"}
-NATIVE = {"name": "native", "label": "native", "compared_with": "portable"}
-RATE = Metric("rate", r"^rate (\S+)", "ns/day")
 
 
 def partition(arch, architecture="x86_64", **facts):
     return Site("a:b", is_here=False, architecture=architecture, cores=2, gpus=0, **{"arch": arch, **facts})
-
-
-def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
-    """The limit has 600 s before the rounds, twice 60 s of rounds, and two failures of each side."""
-    expected = {}
-    for compared in ("", "runtimes=old:apptainer,new:apptainer", "runtimes=old:apptainer,a:apptainer,b:apptainer"):
-        words = ["-S", compared] if compared else []
-        result = session("--dry-run", "-n", "Planted", *words, checks=PLANTED)
-        for variant in ("bare", "generic"):
-            case = result.case(variant)["expected"]
-            expected.setdefault(variant, []).append((case["expected"], case["at_most"]))
-    assert expected == {
-        "bare": [(165, 1800)] * 3,
-        "generic": [(15 + 2 * count * 150, 720 + 2 * count * 600) for count in (2, 3, 4)],
-    }
 
 
 # The instruction set.
@@ -107,52 +85,6 @@ def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeyp
     portable, native = map(entry_of, found.build)
     assert (portable["link"], portable["arguments"], portable["own"]) == ("portable.image.sif", [], False)
     assert (native["link"], native["arguments"], native["own"]) == ("native.image.sif", ["KERNELS=AVX_512"], False)
-
-
-# What they prove, and the verdict.
-
-
-@pytest.fixture
-def outcome(tmp_path):
-    """Judge rounds of bare, portable and native, each with its rate and its kernels."""
-
-    def judge(*rounds, kernels="AVX_512", replaces=True):
-        runs = []
-        for number, rates in enumerate(rounds, 1):
-            for side, rate, simd_of in zip((BARE, PORTABLE, NATIVE), rates, ("SSE4.1", "SSE4.1", kernels)):
-                output = tmp_path / f"{number}-{side['name']}"
-                output.mkdir()
-                (output / "out").write_text(f"rate {rate}\nSIMD instructions: {simd_of}\n")
-                (output / "err").touch()
-                runs.append(run_of(side["name"], output.name, number))
-        answers = [
-            Answer("portable_kernels", SIMD, equals="SSE4.1", side="portable"),
-            Answer("native_kernels", SIMD, equals="AVX_512", side="native"),
-        ]
-        margins = {"accepted": {"rate": (-math.inf, 5.0)}} if replaces else {}
-        facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
-        evaluation = evaluation_of(record_of(*runs), facts, tmp_path)
-        names = [Side(program=Program("x"), **keys) for keys in (BARE, PORTABLE, NATIVE)]
-        return evaluation, JobOutcome([RATE], names, evaluation, {}, {}, {})
-
-    return judge
-
-
-def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outcome):
-    evaluation, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(8)))
-    assert evaluation.final_problems() == []
-    (row,) = judged.rows()
-    assert (row["baseline_label"], row["subject_label"], row["verdict"]) == ("portable", "native", "pass")
-    assert row["overhead"] == pytest.approx(-60, abs=1)
-    assert judged.failures == []
-
-
-def test_an_image_that_was_built_for_another_set_is_a_wrong_answer_of_that_side(outcome):
-    evaluation, _ = outcome((10.0, 10.0, 12.0), kernels="AVX2_256")
-    (problem,) = evaluation.problems
-    assert (problem.kind, problem.side) == (WRONG, "native")
-    said = "wrong answer: native_kernels is 'AVX2_256', must be 'AVX_512'"
-    assert (problem.side, problem.round, problem.text) == ("native", 1, said)
 
 
 def test_the_log_says_it_as_the_answers_ask_it():

@@ -21,6 +21,7 @@ import pytest
 from conftest import REPOSITORY, entry_command, entry_of, log_of
 from containercheck import software
 from containercheck.job import contract
+from containercheck.job.build import easybuild_install
 from containercheck.site.sites import Site
 from containercheck.software import Wanted, managers
 from reframe.core.runtime import runtime
@@ -266,6 +267,17 @@ def test_the_build_step_installs_into_the_sites_cache_and_the_job_loads_it(lmod)
     # One that EasyBuild has is named by its file.
     (build,) = managers.provide_easybuild(Wanted("HPCC", "hpcc", easybuild="HPCC-1.5.0-foss-2022a.eb"), site_of()).build
     assert entry_of(build)["easyconfig"] == "HPCC-1.5.0-foss-2022a.eb"
+
+
+def test_an_easyconfig_is_known_by_its_content(tmp_path):
+    def key(directory, text):
+        path = tmp_path / directory / "Tiny-1.0.eb"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return easybuild_install.Module("Tiny", tmp_path, HERE, HERE, str(path), "tiny", command="true").key
+
+    # Of two checkouts the second one finds what the first one installed.
+    assert key("one", "version = '1.0'") == key("other", "version = '1.0'") != key("other", "version = '1.1'")
 
 
 @pytest.mark.parametrize(

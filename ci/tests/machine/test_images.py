@@ -114,7 +114,7 @@ def test_the_recipe_gets_the_release_and_the_mpi(recipes, tmp_path):
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"family": "mpich"}, "tiny.def is for Open MPI only, and the partition's MPI is MPICH: name a ready image in"),
+        ({"family": "mpich"}, "tiny.def is for Open MPI only (hours), and the partition's MPI is MPICH: name a ready"),
         (
             {"release": "trixie"},
             "tiny.def is for bookworm only, which has its software, and the image would be of trixi",
@@ -124,7 +124,7 @@ def test_the_recipe_gets_the_release_and_the_mpi(recipes, tmp_path):
 )
 def test_a_recipe_for_others_is_a_skip(recipes, tmp_path, parts, reason):
     (recipes.parent / "requirements.txt").write_text("# only for: pdp11\nsix==1.16.0\n")
-    text = RECIPE.replace("%files\n", "%files\n    requirements.txt /requirements.txt\n") + "    MPI openmpi\n"
+    text = RECIPE.replace("%files\n", "%files\n    requirements.txt /requirements.txt\n") + "    MPI openmpi (hours)\n"
     (recipes / "tiny.def").write_text(f"{text}    RELEASE bookworm\n")
     result = build(recipes, tmp_path / "cache", **parts)
     assert result.returncode == contract.UNSUPPORTED

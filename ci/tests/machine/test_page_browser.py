@@ -22,10 +22,7 @@ AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 #: Pixels.
 PHONE = 390
 DARK = "--blink-settings=preferredColorScheme=0"
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not CHROMIUM, reason="no chromium on the PATH"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not CHROMIUM, reason="no chromium on the PATH")]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import environments
 import pytest
-from conftest import PROGRAMS, REPOSITORY
+from conftest import PROGRAMS, REPOSITORY, write_program
 
 #: What the scripts themselves need, of any system.
 BASICS = "awk bash cat cut dirname env find flock head id ln mkdir mktemp mount mv python3 readlink rm sed sh sha256sum"
@@ -41,8 +41,7 @@ def elsewhere(repo, tmp_path, *tools):
     for name in BASICS.split():
         (programs / name).symlink_to(shutil.which(name))
     for name in tools:
-        (programs / name).write_text("#!/bin/sh\nexit 1\n")
-        (programs / name).chmod(0o755)
+        write_program(programs / name, "exit 1")
     (tmp_path / "os-release").write_text("ID=fedora\nID_LIKE=rhel\n")
     stamp = repo / ".venv" / "dependencies.sha256"
     stamp.parent.mkdir()
@@ -61,10 +60,7 @@ need_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can let this 
     ("tools", "said"),
     [
         # Nothing at all.
-        (
-            (),
-            "gcc g++ mpicc mpirun a container runtime (apptainer singularity sarus shifter docker podman ch-run)",
-        ),
+        ((), "gcc g++ mpicc mpirun a container runtime (apptainer singularity sarus shifter docker podman ch-run)"),
         # Sarus, Shifter and Docker need no Apptainer, and none of what that builds images with.
         (("gcc", "g++", "mpicc", "mpirun", "sarus"), ""),
         (("gcc", "g++", "mpicc", "docker"), "mpirun"),

@@ -27,7 +27,6 @@ FAULTS = {
     "equal": {},
     "slow": {"fault": "slow"},
     "four-rounds": {"rounds": 4},
-    "lost-report": {"earlier": "/nowhere.json"},
     "wrong": {"fault": "wrong", "rounds": 5},
     "crash": {"fault": "crash", "rounds": 5},
     "hangs": {"fault": "hangs", "rounds": 5, "run_limit": 4},
@@ -36,7 +35,6 @@ FAULTS = {
     "unreadable": {"fault": "unreadable", "rounds": 1},
     "environment": {"fault": "environment", "rounds": 1, "env_vars": {**HOST_SETTINGS, "SITE_OWN": "stays"}},
     "unsupported": {"rounds": 1, "input_commands": ["echo error: no software: this one is too old >&2; exit 3"]},
-    "no-such-release": {"release": "bookwrm"},
 }
 
 #: Cases of a partition that is described in a site file of the test's own: variant, partition, and variables.
@@ -51,13 +49,10 @@ ON_SITE = {
     "emulated-crash": ("generic", "emulated", {"fault": "crash"}),
     "ready-image": ("generic", "ready", {"rounds": 1}),
     "no-image": ("generic", "no-image", {}),
-    "no-own-image": ("generic", "no-own-image", {}),
     "no-path": ("bare", "no-path", {}),
-    "no-program": ("bare", "no-program", {}),
     "no-spack": ("bare", "no-spack", {}),
     "no-input": ("bare", "no-input", {}),
     "no-runtime": ("generic", "no-runtime", {}),
-    "other-extras": ("bare", "other-extras", {}),
 }
 
 

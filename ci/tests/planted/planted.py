@@ -4,7 +4,6 @@
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Identity, Metric
@@ -76,26 +75,3 @@ class NoSoftware(ContainerCheck):
     debian = ["no-such-package"]
     smoke_test = True
     recipe = "mpi"
-
-
-@rfm.simple_test
-class NoImage(ContainerCheck):
-    """A recipe that is not there."""
-
-    variant = parameter(["generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
-    executable = "true"
-    recipe = "no-such-recipe"
-    smoke_test = True
-
-
-@rfm.simple_test
-class OtherMachine(ContainerCheck):
-    """A program that is pinned for machines of another architecture."""
-
-    variant = parameter(["bare", "generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
-    executable = "python"
-    requirements = str(Path(__file__).parent / "src" / "requirements.txt")
-    recipe = "python"
-    smoke_test = True

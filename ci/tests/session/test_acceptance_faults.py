@@ -5,14 +5,11 @@ A night and its failing twin are the first two tests of test_nightly.py, plain `
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
-from conftest import REPOSITORY
+from conftest import run_command, write_program
 
 pytestmark = [
     pytest.mark.alone,
@@ -63,14 +60,9 @@ def installed(tmp_path, shift="", programs=None):
     :param programs: texts of programs that it finds before the machine's, by name.
     """
     wrapper, path = tmp_path / "bin" / "apptainer", tmp_path / "programs"
-    for directory in (wrapper.parent, path):
-        directory.mkdir()
-    runtime = shutil.which("apptainer")
-    texts = {path / name: f"#!/bin/sh\n{text}\n" for name, text in (programs or {}).items()}
-    texts[wrapper] = f'#!/bin/sh\n{shift}\nexport PATH="{path}:$PATH"\nexec {runtime} "$@"\n'
-    for file, text in texts.items():
-        file.write_text(text)
-        file.chmod(0o755)
+    for name, text in (programs or {}).items():
+        write_program(path / name, text)
+    write_program(wrapper, f'{shift}\nexport PATH="{path}:$PATH"\nexec {shutil.which("apptainer")} "$@"')
     return wrapper
 
 
@@ -78,10 +70,7 @@ def accept(tmp_path, new, check, seconds=200):
     """Run an acceptance with files of the test's own."""
     own = {"RFM_REPORT_FILE": str(tmp_path / "report.json"), "RFM_PREFIX": str(tmp_path)}
     words = ["acceptance", "apptainer", new, "--here", "-n", check, "-S", f"seconds={seconds}"]
-    command = [sys.executable, "-m", "containercheck", *map(str, words)]
-    return subprocess.run(
-        command, cwd=REPOSITORY, env={**os.environ, **own}, capture_output=True, text=True, timeout=1800
-    )
+    return run_command(*words, patience=1800, **own)
 
 
 def test_a_runtime_is_accepted_against_itself_in_all_variants(tmp_path):

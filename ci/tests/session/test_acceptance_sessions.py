@@ -36,14 +36,8 @@ def test_runtimes_of_several_kinds_each_run_beside_bare_from_one_recipe(session,
     """Apptainer the file itself or a directory that was made from it, which Charliecloud runs too."""
     if shutil.which("ch-run") is None:
         pytest.skip("needs ch-run (Debian: charliecloud)")
-    few = (
-        "-S",
-        "rounds=1",
-        "-S",
-        "strict_check=no",
-        "-S",
-        "runtimes=apptainer:apptainer,flat:apptainer+unpacked,charliecloud:ch-run",
-    )
+    runtimes = "runtimes=apptainer:apptainer,flat:apptainer+unpacked,charliecloud:ch-run"
+    few = ("-S", "rounds=1", "-S", "strict_check=no", "-S", runtimes)
     result = session("-n", "Planted%variant=generic", *few, checks=PLANTED, USER="somebody")
     passed = result.case("generic")
     assert passed["result"] == "pass", passed["fail_reason"]
@@ -84,12 +78,8 @@ def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(sess
 @pytest.mark.long
 def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
     wrapper = tmp_path / "newer" / "apptainer"
-    wrapper.parent.mkdir()
-    wrapper.write_text(
-        '#!/bin/sh\n[ "$1" != --version ] || { echo "apptainer version 99.0-made"; exit; }\n'
-        f'[ "$1" != build ] || echo "$0" >>{tmp_path}/built\nexec apptainer "$@"\n'
-    )
-    wrapper.chmod(0o755)
+    version = '[ "$1" != --version ] || { echo "apptainer version 99.0-made"; exit; }'
+    write_program(wrapper, f'{version}\n[ "$1" != build ] || echo "$0" >>{tmp_path}/built\nexec apptainer "$@"')
     compared = ["-S", f"runtimes=old:apptainer,new:{wrapper}", "-S", "built_by_each=yes"]
     few = ("-S", "rounds=1", "-S", "strict_check=no")
     passed = session("-n", "Planted%variant=generic", *compared, *few, checks=PLANTED).case("generic")
@@ -104,11 +94,9 @@ def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
 
 def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(session, tmp_path):
     wrapper = tmp_path / "newer" / "apptainer"
-    wrapper.parent.mkdir()
     # One that has lines which look like others', and a function of the shell's, are in every container.
     odd = {"MULTI": "a\n\nOMP_PLACES=c\n36 35 98:0 / / rw - ext4 /dev/sda1 rw", "BASH_FUNC_ml%%": "() {  echo 1\n\n}"}
-    wrapper.write_text('#!/bin/sh\nexport APPTAINERENV_OMP_PROC_BIND=true\nexec apptainer "$@"\n')
-    wrapper.chmod(0o755)
+    write_program(wrapper, 'export APPTAINERENV_OMP_PROC_BIND=true\nexec apptainer "$@"')
     compared = f"runtimes=old:apptainer,new:{wrapper}"
     few = ("-S", "rounds=1", "-S", "strict_check=no")
     result = session("-n", "Planted%variant=generic", "-S", compared, *few, checks=PLANTED, **odd)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 
 import pytest
 from conftest import PLANTED, REPOSITORY
-from containercheck.command import run
+from containercheck.command import main
 from containercheck.session.reframe_process import Workplace
 
 
@@ -25,10 +24,9 @@ def place(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", ["run", "nightly", "acceptance"])
 def test_no_command_runs_anything_where_a_variable_does_not_exist(place, capsys, command):
     argv = ["-n", "Planted", "-S", "Planted.second=10"]
-    module = importlib.import_module(f"containercheck.command.{command}")
-    assert module.main([*(["sh", "bash"] if command == "acceptance" else []), *argv], place) == 64
+    assert main.run(command, [*(["sh", "bash"] if command == "acceptance" else []), *argv], place) == 64
     said = "-S Planted.second=10: Planted has no variable second: did you mean seconds?"
-    assert said in capsys.readouterr().out
+    assert said in capsys.readouterr().err
     assert not list(place.directory.rglob("rfm_job.sh")) and not list(place.directory.rglob("*report*.json"))
 
 
@@ -37,17 +35,13 @@ def test_the_last_session_is_kept_where_a_variable_does_not_exist(place):
     kept = json.dumps({"session_info": {"ci_run_arguments": ["-n", "Planted"]}, "runs": [{"testcases": []}]})
     place.report.parent.mkdir()
     place.report.write_text(kept)
-    assert run.session(["-n", "Planted", "-S", "Planted.second=10"], place) == 64
-    assert run.session(["--resume", "-S", "Planted.second=10"], place) == 64
+    assert main.run("run", ["-n", "Planted", "-S", "Planted.second=10"], place) == 64
+    assert main.run("run", ["--resume", "-S", "Planted.second=10"], place) == 64
     assert place.report.read_text() == kept
 
 
 @pytest.mark.parametrize(
-    ("word", "failed"),
-    [
-        ("NoSoftware.second=10", {"NoSoftware"}),
-        ("Plantde.rounds=2", {"NoSoftware", "Planted"}),
-    ],
+    ("word", "failed"), [("NoSoftware.second=10", {"NoSoftware"}), ("Plantde.rounds=2", {"NoSoftware", "Planted"})]
 )
 def test_under_reframe_alone_the_checks_that_it_concerns_fail(session, word, failed):
     result = session("-n", "NoSoftware%variant=bare|Planted%variant=bare", "-S", word, "-S", "rounds=1")

@@ -13,7 +13,7 @@ import pytest
 from conftest import eventually, file_of
 from containercheck.results.cases import collect
 from containercheck.session import reframe_process, session
-from session_place import place, run, start  # noqa: F401
+from places import place, run, start  # noqa: F401
 
 HERE = "built_checks.py"
 

@@ -12,36 +12,26 @@ from pathlib import Path
 
 import pytest
 from conftest import TURN, alive_below, eventually
+from containercheck.job import processes
 
 
-def fields_of(pid):
-    """Return name, parent and start time of a living process, or None."""
-    try:
-        text = Path("/proc", str(pid), "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name may hold anything; the fields follow its bracket.
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    fields = rest.split()
-    return None if fields[0] == "Z" else (name, int(fields[1]), int(fields[19]))
+def identity(pid):
+    """Return name and start of a living process, whose number may be given again; None if it has ended."""
+    with contextlib.suppress(OSError):
+        name, fields = processes.status_of(pid)
+        return None if fields[0] == "Z" else (name, fields[19])
+    return None
 
 
 def tree(root):
-    """Return the living descendants of a process: start time and name, by pid."""
-    known = {int(path.name): fields_of(path.name) for path in Path("/proc").glob("[0-9]*")}
-    found = {root}
-    for _ in range(len(known)):
-        more = {pid for pid, fields in known.items() if fields and fields[1] in found} - found
-        if not more:
-            break
-        found |= more
-    return {pid: (known[pid][2], known[pid][0]) for pid in found if known.get(pid)}
+    """Return a process and its living descendants, each by its number."""
+    found = {pid: identity(pid) for pid in {root, *processes.descendants(root)}}
+    return {pid: known for pid, known in found.items() if known}
 
 
-def still_alive(processes):
-    """Return the names of those that have not ended, whoever has their numbers by now."""
-    now = {pid: fields_of(pid) for pid in processes}
-    return [name for pid, (began, name) in processes.items() if now[pid] and now[pid][2] == began]
+def still_alive(ours):
+    """Return those that have not ended."""
+    return [known for pid, known in ours.items() if identity(pid) == known]
 
 
 @pytest.fixture
@@ -58,14 +48,14 @@ def hanging(reframe, tmp_path):
 
     def hangs():
         assert session.poll() is None, session.stdout.read()
-        return "sleep" in [name for _, name in tree(session.pid).values()]
+        return "sleep" in {name for name, _ in tree(session.pid).values()}
 
     try:
         assert eventually(hangs, TURN)
-        processes = tree(session.pid)
+        ours = tree(session.pid)
         assert alive_below(tmp_path)
         assert list((tmp_path / "memory").iterdir())
-        yield session, processes
+        yield session, ours
     finally:
         session.kill()
         session.communicate()
@@ -74,24 +64,19 @@ def hanging(reframe, tmp_path):
                 os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
-def runner_of(processes):
-    """Return the two processes of the runner: the one that waits, and the one that works."""
-    found = []
-    for pid in processes:
-        words = Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")
-        if b"rounds" in words:
-            found.append(pid)
-    (worker,) = [pid for pid in found if fields_of(pid)[1] in found]
-    (waiting,) = [pid for pid in found if pid != worker]
-    return waiting, worker
+def waiting_runner(ours):
+    """Return the process of the runner that waits for the one that works."""
+    found = [pid for pid in ours if b"rounds" in Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")]
+    (waiting,) = [pid for pid in found if int(processes.fields_of(pid)[1]) not in found]
+    return waiting
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_session_that_is_ended_leaves_nothing_behind(hanging, tmp_path, number):
-    session, processes = hanging
+    session, ours = hanging
     session.send_signal(number)
     session.communicate(timeout=TURN)
-    assert eventually(lambda: not still_alive(processes)), still_alive(processes)
+    assert eventually(lambda: not still_alive(ours)), still_alive(ours)
     assert eventually(lambda: not alive_below(tmp_path)), alive_below(tmp_path)
     record = json.loads(next(tmp_path.rglob("rounds.json")).read_text())
     assert (record["complete"], record["ended"]) == (False, "SIGTERM")
@@ -99,14 +84,13 @@ def test_a_session_that_is_ended_leaves_nothing_behind(hanging, tmp_path, number
 
 
 def test_a_runner_that_loses_the_process_that_waits_for_it_leaves_nothing_behind(hanging, tmp_path):
-    session, processes = hanging
-    waiting, _ = runner_of(processes)
-    os.kill(waiting, signal.SIGKILL)
+    session, ours = hanging
+    os.kill(waiting_runner(ours), signal.SIGKILL)
     # The job ends with it, and the check fails; ReFrame itself goes on to its report.
     output, _ = session.communicate(timeout=TURN)
     assert session.returncode != 0
     # The bare program ran before the container, or did not yet: the order is random.
     ended = r"no rounds were run: .*Killed|the job ended before all rounds were done \(completed runs: 1\): .*Killed"
     assert re.search(ended, output), output
-    assert eventually(lambda: not still_alive(processes)), still_alive(processes)
+    assert eventually(lambda: not still_alive(ours)), still_alive(ours)
     assert eventually(lambda: not alive_below(tmp_path)), alive_below(tmp_path)

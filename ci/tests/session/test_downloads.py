@@ -121,10 +121,3 @@ def test_a_check_runs_the_published_input(session, served):
     wrong = session(*select, "-S", f"published={address}/standard.txt#sha256={64 * '0'}", checks=checks)
     assert wrong.status != 0
     assert "is not the pinned one" in wrong.case("bare")["fail_reason"]
-
-
-def test_an_input_that_the_site_names_and_does_not_have_fails_with_the_reason(session, site):
-    settings = site(extras={"inputs": {"WordCount": "/nowhere/standard.txt"}})
-    select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0")
-    result = session("-C", settings, *select, checks=REPOSITORY / "checks" / "wordcount.py")
-    assert "no input: /nowhere/standard.txt" in result.case("bare")["fail_reason"]

@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import pytest
 from conftest import file_of
-
-
-def test_a_host_mpi_of_another_family_is_one_line_before_the_rounds(session, site):
-    mpich = sorted(Path("/usr/lib").glob("*/libmpich.so.12"))
-    if not mpich:
-        pytest.skip("no MPICH on this machine")
-    # Its name alone would choose images with MPICH.
-    settings = site(extras={"host_mpi": str(mpich[0]), "mpi": "openmpi"})
-    result = session("-C", settings, "-n", "PingPong%variant=integrated", "-S", "rounds=1", checks=file_of("PingPong"))
-    reason = result.case("integrated")["fail_reason"]
-    said = "another ABI: the image's program needs libmpi.so.40 (Open MPI), the host's MPI is libmpich.so.12 (MPICH)"
-    assert said in reason
-    assert [json.loads(path.read_text())["runs"] for path in result.stage.rglob("rounds.json")] == [[]]
 
 
 def test_real_processes_have_the_hosts_library_mapped_only_where_they_should(session):

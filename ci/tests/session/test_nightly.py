@@ -8,12 +8,12 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from night_place import RUN, lines, made, night, steady, summary
+from places import NIGHT, lines, night, night_place, steady, summary  # noqa: F401
 
 
 @pytest.fixture
-def place(tmp_path):
-    return made(tmp_path)
+def place(night_place):
+    return night_place
 
 
 def test_clean_nights_end_well_and_leave_all_reports(place):
@@ -165,7 +165,7 @@ def test_a_disk_that_is_full_is_one_line(place):
     checks = place.directory / "checks" / "made.py"
     checks.write_text(f"{checks.read_text()}{MUCH}")
     (place.directory / "reports").mkdir()
-    script = RUN.format(directory=str(place.directory), config=str(place.config))
+    script = NIGHT.format(directory=str(place.directory), config=str(place.config))
     # All but 64 KiB are taken; the second night finds them free, without the empty database that it would name.
     words = 'mount -t tmpfs -o size=8m none "$1/reports" && head -c 8323072 /dev/zero >"$1/reports/ballast" || exit 9\n'
     words += 'cd "$1/reports"; shift; "$@"; echo "first: $?"; rm ballast results.db; exec "$@"'

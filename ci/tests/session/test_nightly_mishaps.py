@@ -10,7 +10,7 @@ from conftest import start_made
 from containercheck.command import nightly
 from containercheck.history.nights import nights
 from made_nights import DAY, NOON, raw, row, session
-from night_place import left, lines, made, steady, summary
+from places import left, lines, night_place, steady, summary  # noqa: F401
 
 #: A night, as its command runs it, in which a function of the library has a mistake.
 FAULTY = """
@@ -30,8 +30,8 @@ main.main()
 
 
 @pytest.fixture
-def place(tmp_path):
-    return made(tmp_path)
+def place(night_place):
+    return night_place
 
 
 @pytest.mark.parametrize(

@@ -18,21 +18,11 @@ from containercheck.job import contract, runtime_start, start_ranks
 #: In parallel too, one session plants the faults.
 pytestmark = pytest.mark.xdist_group("planted faults")
 
-#: A partition of nodes with two GPUs, as the site file describes it.
-GPU_PARTITION = {
-    "scheduler": "slurm",
-    "launcher": "srun",
-    "processor": {"arch": "none", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1},
-    "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 2}],
-    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
-    "container_platforms": [{"type": "Apptainer"}],
-}
-
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
     """Run all checks with faults, one after the other: a bare one comes before its containers."""
-    checks = "^Fault|^Singletons|^Crowded|^NoSoftware|^NoModule|^NoImage|^OtherMachine"
+    checks = "^Fault|^Singletons|^Crowded|^NoSoftware|^NoModule"
     return run_session(tmp_path_factory.mktemp("faults"), "-n", checks, "--exec-policy=serial")
 
 
@@ -52,7 +42,7 @@ def had_no_job(case):
 
 
 def test_all_cases_are_looked_at(faults):
-    assert len(faults.cases) == 14 + 2 + 2 + 3 + 1 + 1, faults.output
+    assert len(faults.cases) == 12 + 2 + 3 + 1, faults.output
     assert faults.status != 0
     assert "Traceback" not in faults.output
 
@@ -89,11 +79,6 @@ def test_a_number_of_rounds_is_kept_and_a_later_session_goes_on_from_there(fault
     assert len(record["runs"]) == 2 * (2 + len(record["replaced"]))
     assert case["measured"][:4] == first["measured"]
     assert len(case["measured"]) == 6
-
-
-def test_an_earlier_report_that_is_not_there_is_named(faults):
-    case = faults.case("generic", "case=lost-report")
-    assert "cannot read the earlier session's report /nowhere.json" in case["fail_reason"]
 
 
 def test_a_slow_container_fails_with_metric_and_interval(faults):
@@ -205,14 +190,6 @@ def test_what_the_job_finds_that_cannot_run_skips_with_the_reason(faults):
     assert (case["result"], case["skip_reason"]) == ("skip", "no software: this one is too old")
 
 
-def test_software_for_other_machines_skips_with_the_reason(faults):
-    for variant in ("bare", "generic"):
-        case = faults.case(variant, "OtherMachine")
-        assert case["result"] == "skip"
-        assert "no software: src is pinned for pdp11, and the partition is" in case["skip_reason"]
-        assert not list(Path(case["stagedir"] or "/nowhere").glob("rfm_*.sh")), "before the build step"
-
-
 def failed_before_its_job(case, said):
     assert case["result"] == "fail"
     assert f"misconfigured: no {said}" in case["fail_reason"]
@@ -220,23 +197,11 @@ def failed_before_its_job(case, said):
     return True
 
 
-def test_a_recipe_that_is_not_there_fails_with_the_reason(faults):
-    said = "image: there is no definition file images/no-such-recipe.def, which NoImage names as its recipe"
-    assert failed_before_its_job(faults.case("generic", "NoImage"), said)
-
-
-def test_a_release_that_no_image_can_be_of_is_one_line(faults):
-    reason = faults.case("generic", "case=no-such-release")["fail_reason"]
-    assert "release is 'bookwrm', and must be one of bookworm, trixie" in reason
-
-
 #: What the partitions of the site file below say, but those that say what they do by more than extras.
 EXTRAS = {
     "tolerant": {"tolerances": {"OnSite": {"time": 25}}},
     "no-image": {"images": {"mpi": "/nowhere/openmpi.sif"}},
-    "no-own-image": {"software": {"OnSite": {"image": "/nowhere.sif"}}},
     "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
-    "no-program": {"software": {"OnSite": {"executable": "no-sh"}}},
     "no-spack": {"software": {"OnSite": {"spack": "none"}}},
     "no-input": {"inputs": {"OnSite": "/no/input"}},
 }
@@ -257,7 +222,6 @@ def on_site(tmp_path_factory, faults):
     partitions["referenced"] = {"extras": {"containercheck": {"references": str(directory)}}}
     partitions["emulated"] = {"extras": {"containercheck": {"references": str(directory), "emulated": True}}}
     partitions["no-runtime"] = {"container_platforms": [{"type": "Singularity"}]}
-    partitions["other-extras"] = {"extras": {"cn_memory": 500, "containercheck": {}}}
     path = write_site(directory / "site.py", partitions)
     return run_session(directory, "-C", path, "-n", "^OnSite", "--exec-policy=serial")
 
@@ -301,9 +265,7 @@ def test_where_processors_are_emulated_wrong_answers_and_failed_runs_fail(on_sit
     ("case", "variant", "said"),
     [
         ("no-image", "generic", "image: /nowhere/openmpi.sif, which the site's extras"),
-        ("no-own-image", "generic", "image: /nowhere.sif, which the site's extras"),
         ("no-path", "bare", "software: this machine has no /no/sh; the site's"),
-        ("no-program", "bare", "software: no-sh is not on the PATH of this machine"),
         ("no-spack", "bare", "software: there is no "),
         ("no-input", "bare", "input: /no/input, set as 'published' or in the site's extras, "),
     ],
@@ -325,20 +287,3 @@ def test_a_ready_image_of_the_site_is_recorded_with_what_it_really_is(faults, on
     assert known["image_sha256"] == built["image_sha256"]
     assert known["runtimes"]["subject"]["version"]
     assert known["host"] == os.uname().nodename
-
-
-def test_an_extra_of_another_library_does_not_stop_the_session(on_site):
-    assert on_site.case("bare", "case=other-extras")["result"] == "pass"
-
-
-def test_a_dry_run_writes_the_job_and_runs_nothing(session, site):
-    result = session("--dry-run", "-C", site(**GPU_PARTITION), "-n", "Planted", "-S", "gpu=yes")
-    assert result.status == 0, result.output
-    scripts = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
-    assert len(scripts) == 2
-    assert all("#SBATCH --gres=gpu:2\n" in script for script in scripts)
-    assert any(
-        re.search(r"^# generic runs: \{\{start\}\} apptainer exec .*--nv .* sh work.sh none$", script, re.MULTILINE)
-        for script in scripts
-    )
-    assert not list(result.stage.rglob("rounds.json"))

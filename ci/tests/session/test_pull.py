@@ -166,6 +166,36 @@ def test_of_an_image_from_a_web_server_the_whole_digest_is_compared(tmp_path, mo
         ).ensure()
 
 
+@pytest.mark.parametrize(
+    ("verified", "is_accepted"),
+    [
+        ('{"SignerKeys": [{"Signer": {"Fingerprint": "ab12"}}]}', True),
+        ('{"SignerKeys": [{"Signer": {"Fingerprint": "cd34"}}]}', False),
+        ('{"SignerKeys": null}', False),
+        ("exit 255", False),
+    ],
+)
+def test_an_image_without_the_signature_of_the_sites_key_is_refused(tmp_path, monkeypatch, verified, is_accepted):
+    for name in ("MACHINE_LOCK", "TURN_LOCK"):
+        monkeypatch.setattr(locks, name, tmp_path / name)
+    answer = verified if verified.startswith("exit") else f"echo '{verified}'"
+    write_program(tmp_path / "apptainer", f'case $1 in pull) echo image >"$2" ;; verify) {answer} ;; *) exit 1 ;; esac')
+    parts = (f"oras://host/hpcc@sha256:{PIN}", tmp_path / "cache", str(tmp_path / "apptainer"), None)
+    # Without a key anything is taken, and once there is one, nothing that was pulled before.
+    image_files.Pulled(*parts).ensure()
+    image = image_files.Pulled(*parts, "AB12")
+    if is_accepted:
+        assert image.ensure().exists() and image.is_intact()
+    else:
+        with pytest.raises(CacheError, match="hpcc@.* it has no valid signature of the key AB12, the site's image_key"):
+            image.ensure()
+
+
+def test_a_runtime_without_apptainers_keys_pulls_nothing_that_must_be_signed(tmp_path):
+    with pytest.raises(CacheError, match="is not verified: docker has no keys of Apptainer: leave out image_key"):
+        image_files.image_of_registry(NAME, tmp_path, "docker", key="AB12")
+
+
 @pytest.mark.parametrize("scheme", ["library", "docker-archive", "file"])
 def test_an_image_whose_digest_nobody_compares_is_an_error(tmp_path, scheme):
     reference = f"{scheme}://host/hpcc@sha256:{PIN}"

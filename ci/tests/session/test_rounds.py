@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import shutil
 import signal
 import subprocess
@@ -12,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TURN, alive, eventually
-from containercheck import Metric
 from containercheck.results.row import Record
 
 
@@ -37,19 +34,6 @@ def sides_of(record, side):
     return [run for run in record["runs"] if run["side"] == side]
 
 
-def test_who_goes_first_is_drawn_by_coin_and_can_be_drawn_again(rounds):
-    record = rounds("true", "true", 8)
-    coin, drawn = random.Random(record["seed"]), []
-    for number in range(1, len(record["runs"]) // 2 + 1):
-        sides = ["baseline", "subject"]
-        coin.shuffle(sides)
-        drawn += [(number, side) for side in sides]
-    assert [(run["round"], run["side"]) for run in record["runs"]] == drawn
-    assert (record["complete"], record["ended"], record["host"]) == (True, None, os.uname().nodename)
-    # What something else disturbed is replaced.
-    assert len(record["runs"]) == 2 * (8 + len(record["replaced"]))
-
-
 def test_output_and_status_of_each_run_are_kept_and_nothing_of_the_run_before(rounds, tmp_path, marker):
     script = f"echo said; echo wrong >&2; [ -e again ] || echo 1 >result; touch again; setsid {marker} & exit 3"
     record = rounds(script, None, 2, 10, "--collect=result")
@@ -72,13 +56,6 @@ def test_a_hanging_run_is_killed_with_all_its_children_however_they_hide(rounds,
         ("subject", True, 3),
     }
     assert not alive(marker)
-
-
-def test_one_failure_does_not_end_the_rounds(rounds):
-    record = rounds("true", "[ -e second ] || { touch second; exit 3; }", 3)
-    statuses = [run["status"] for run in sides_of(record, "subject")]
-    assert statuses == [3] + [0] * (2 + len(record["replaced"]))
-    assert (record["complete"], record["why"]) == (True, "as many as were asked for")
 
 
 def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start_rounds, tmp_path, marker):
@@ -119,9 +96,6 @@ def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_
         spans.append((min(times), max(times)))
     first, second = sorted(spans)
     assert first[1] <= second[0]
-
-
-TIME = Metric("time", r"^time (\S+)", "s", better="lower")
 
 
 def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds, tmp_path):

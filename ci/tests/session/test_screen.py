@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
-from session_place import PLAIN, place, run  # noqa: F401
+from conftest import run_command
+from places import PLAIN, place, run  # noqa: F401
 
 
 def test_a_session_shows_its_cases_and_not_reframes_log(place):
@@ -22,16 +20,14 @@ def test_a_session_shows_its_cases_and_not_reframes_log(place):
     assert shown == [["ran", "Fine", "bare", "rate", "1", "x"], ["FAIL", "Wrong", "bare"]]
     assert "ReFrame Setup" not in output
     assert "RUN      ]" in place.log.read_text()
-    assert lines.count("2 case(s): 1 failed, 1 ran bare") == 1
+    assert lines.count("2 case(s): 1 fail, 1 measured") == 1
     assert sum(line.startswith("FAILED: Wrong bare: ") for line in lines) == 2
     assert not (place.reports / "announced-cases.jsonl").exists()
     assert lines[-2].startswith("run: error: 1 of ") or lines[-1].startswith("run: error: 1 of ")
 
 
 def doctor(*words):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    command = [sys.executable, "-m", "containercheck", "doctor", *words]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300)
+    done = run_command("doctor", *words)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -57,8 +53,7 @@ def test_an_image_of_ours_is_fit_for_this_machine():
     images = sorted(Path("~/.cache/containercheck/images").expanduser().glob("mpi-*.sif"))
     if not images:
         pytest.skip("no image was built here yet")
-    command = [sys.executable, "-m", "containercheck", "image", str(images[0]), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = run_command("image", images[0], "--json")
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert told["image"]["architecture"] == os.uname().machine

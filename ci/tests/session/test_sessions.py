@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 from conftest import eventually
-from session_place import PLAIN, place, run, running, start, table  # noqa: F401
+from places import PLAIN, place, run, running, start, table  # noqa: F401
 
 
 def test_a_session_ends_with_the_table(place):
@@ -26,7 +26,7 @@ def test_a_failure_is_final(place, name):
     assert status == 1
     assert output.count("[ReFrame Setup]") == 1
     assert output.count(f"RUN      ] {name}") == 1
-    assert f"\nFAILED: {name} bare, 1 node(s): " in output
+    assert f"\nFAILED: {name} bare: " in output
     assert "1 of 2 checks failed" in table(output)[-1]
     # Nothing is open, and it failed all the same.
     status, output = run(place, "--resume", program=PLAIN)
@@ -45,7 +45,9 @@ def test_an_unfinished_report_of_an_earlier_session_is_not_read(place):
 
 
 @pytest.mark.parametrize(
-    "lines", ["import no_such_module", "@rfm.simple_test\nclass Bad(Base):\n    x = parameter()"], ids=["file", "check"]
+    "lines",
+    ["import no_such_module", "this is no Python", "@rfm.simple_test\nclass Bad(Base):\n    x = parameter()"],
+    ids=["file", "no Python", "check"],
 )
 def test_a_check_that_does_not_load_is_a_failure(place, lines):
     text = (place.directory / "checks" / "made.py").read_text().partition("\n\n@rfm.simple_test")[0]
@@ -76,22 +78,14 @@ def test_failures_of_reframe_itself_are_respected(place):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ["-n", "Fine", "--foo"],
-            "run: error: unrecognized arguments: --foo: see --help and reframe --help",
-        ),
-        (["-l"], "run: error: --list is another action of ReFrame and runs no check: reframe -c checks/ --list"),
+        (["-n", "Fine", "--foo"], "unrecognized arguments: --foo: see --help and reframe --help"),
+        (["-l"], "--list is another action of ReFrame and runs no check: reframe -c checks/ --list"),
+        (["--report-file=elsewhere.json"], "leave out --report-file"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(place, words, said):
     status, output = run(place, *words)
-    assert (status, len(output.splitlines())) == (64, 1), output
-    assert output.startswith(said)
-
-
-def test_the_report_is_not_named_on_the_command_line(place):
-    status, output = run(place, "--report-file=elsewhere.json")
-    assert (status, "leave out --report-file" in output) == (64, True)
+    assert (status, len(output.splitlines()), said in output) == (64, 1, True), output
 
 
 #: As config/common.py has it, and names what a site may name otherwise.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from conftest import write_program
+
 
 def wrapper(path, version):
     """Write a shell that says that it is another version."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f'#!/bin/sh\nPLANTED_VERSION={version} exec sh "$@"\n')
-    path.chmod(0o755)
+    write_program(path, f'PLANTED_VERSION={version} exec sh "$@"')
     return str(path)
 
 

@@ -19,7 +19,6 @@ from containercheck.job.container_runtimes import by_name
 from containercheck.job.explain.explanation import Endings, Explaining
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts, JobSide
-from containercheck.job.verdict import findings
 from containercheck.job.verdict.findings import Findings
 from containercheck.results import formatting
 from containercheck.results.cases import Case
@@ -44,16 +43,6 @@ def test_what_passes_against_bare_fails_against_the_one_before():
     sides[2].update(compared_with="baseline", accepted={})
     judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
     assert judged.pairs["new", "start"].verdict == "pass"
-
-
-def test_what_differs_is_a_line_each():
-    old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
-    assert findings._differences("variable", old, new) == [
-        "variable B was 2, and is 4",
-        "variable C is gone: it was 3",
-        "variable D is new: 5",
-    ]
-    assert findings._differences("variable", old, old) == []
 
 
 @pytest.mark.parametrize("stage", ["/stage/new/Code", "/stage.old/x"])
@@ -107,12 +96,7 @@ ANSWERED = ({"old": {}, "new": {}},)
         # A check without metrics counts by its answers.
         ([case(measured=ANSWERED), case("pass")], [], 0, "acceptance: accepted: 2 accepted, 0 rejected, 0 undecided"),
         ([case(measured=ANSWERED, result="fail", reason="wrong answer")], [], 1, "wrong answer"),
-        (
-            [case("pass")],
-            ["stopped by SIGTERM"],
-            2,
-            "acceptance: undecided: 1 accepted, 0 rejected, 0 undecided: not",
-        ),
+        ([case("pass")], ["stopped by SIGTERM"], 2, "acceptance: undecided: 1 accepted, 0 rejected, 0 undecided: not"),
         ([case(result="skip", reason="no image")], [], 2, "acceptance: error: no check was run"),
         ([], [], 2, "acceptance: error: no check was run"),
     ],

@@ -8,15 +8,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY, run_of
 from containercheck import ContainerCheck
-from containercheck.application.allowance import (
-    FAILURES,
-    LEAST_MEMORY,
-    SLOW_START,
-    START,
-    Run,
-    allow,
-    resources,
-)
+from containercheck.application.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
 from containercheck.application.declare import Work
 from containercheck.results.cases import Case
 from containercheck.results.row import Record

@@ -58,8 +58,7 @@ def site_of(architecture):
 
 
 @pytest.mark.parametrize(
-    ("requirements", "lacking"),
-    [("imb", {"aarch64", "ppc64le"}), ("tensorflow", {"ppc64le"}), ("db12", set())],
+    ("requirements", "lacking"), [("imb", {"aarch64", "ppc64le"}), ("tensorflow", {"ppc64le"}), ("db12", set())]
 )
 def test_requirements_have_files_for_an_architecture_or_are_a_skip_before_any_build(requirements, lacking):
     wanted = Wanted("Code", "code", requirements=f"{requirements}/requirements.txt")

@@ -32,7 +32,7 @@ def test_what_does_not_exist_is_named_with_the_nearest_name(word, said):
 
 @pytest.mark.parametrize("option", [["-Sx=1"], ["--setvar=x=1"], ["--setvar", "x=1"], ["-rS", "x=1"]])
 def test_a_setting_is_read_as_reframe_reads_it(option):
-    assert interface.assignments(["-c", "checks", *option, "-l"]) == ["x=1"]
+    assert reframe_internals.options_of(["-c", "checks", *option, "-l"]).setvar == ["x=1"]
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,6 @@ def test_each_processor_has_a_process_that_runs_when_nobody_else_wants_to(virtua
     assert not processes.HELPERS
 
 
-def test_nothing_is_kept_awake_that_need_not_be(monkeypatch):
-    monkeypatch.setattr(this_node, "_spin", lambda _cpu: pytest.fail("a process was started"))
-    monkeypatch.setattr(this_node, "is_virtual", lambda _text: False)
-    with this_node.kept_awake(True) as done:
-        assert not done
-    monkeypatch.setattr(this_node, "is_virtual", lambda _text: True)
-    with this_node.kept_awake(False) as done:
-        assert not done
-
-
 def test_what_kept_a_processor_awake_and_died_ends_nothing_and_kills_no_stranger(virtual, monkeypatch, capfd):
     """Its number stays its own until it is waited for, whatever else is collected meanwhile."""
     killed = []

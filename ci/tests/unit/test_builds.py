@@ -12,38 +12,6 @@ from conftest import run_of
 from containercheck import Identity
 from containercheck.job import processes
 from containercheck.job.verdict import builds
-from espresso import QuantumEspresso
-from gromacs import GROMACS
-from hpcc import HPCC
-from hpl import HPL
-from imb import IMB
-from iozone import IOzone
-from openfoam import OpenFOAM
-from ramp import RAMP
-from saved import build
-from tensorflow_cnn import TensorFlowCNN
-
-
-@pytest.mark.parametrize(
-    ("check", "directory", "told"),
-    [
-        (GROMACS, "gromacs", {"version": "2022.5", "instruction set": "SSE4.1"}),
-        (QuantumEspresso, "espresso", {"version": "6.7MaX"}),
-        (OpenFOAM, "openfoam", {"version": "OPENFOAM=1912 patch=200626"}),
-        (HPCC, "hpcc", {"version": "1.5.0"}),
-        (HPL, "hpl", {"version": "2.0"}),
-        (IMB, "imb", {"version": "2021.10"}),
-        (IOzone, "iozone", {"version": "3.489"}),
-        (RAMP, "ramp", {"version": "2.21.0"}),
-        (
-            TensorFlowCNN,
-            "tensorflow_cnn",
-            {"version": "2.21.0", "instructions": "enable the following instructions: AVX2 FMA"},
-        ),
-    ],
-)
-def test_the_build_is_read_from_what_the_program_printed(check, directory, told):
-    assert build(check, f"{directory}/passing") == told
 
 
 def test_the_first_run_that_succeeded_tells_the_build_of_its_side(tmp_path):

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
+from conftest import evaluation_of, facts_of, record_of, run_of, write_program
+from containercheck import Answer, Metric
 from containercheck.job import disturbance, observation, processes, runtime_start, start_ranks, texts, variables
 from containercheck.job.outputs import reasons
 from hypothesis import example, given, settings
@@ -28,9 +30,18 @@ def _program(place: Path) -> str:
     """Return a program that prints the bytes."""
     program = place.with_name("program")
     if not program.exists():
-        program.write_text(f"#!/bin/sh\ncat {place}\n")
-        program.chmod(0o755)
+        write_program(program, f"cat {place}")
     return str(program)
+
+
+def _evaluated(place: Path) -> object:
+    """Return what is read of a run that printed the bytes, and its metric and answer."""
+    place.with_name("out").write_bytes(place.read_bytes() + b"\nrate 1\nsum 1\n")
+    place.with_name("err").write_bytes(place.read_bytes())
+    facts = facts_of([Metric("rate", r"^rate (\S+)", "x")], [Answer("sum", r"^sum (\d+)")])
+    runs = [run_of(side, ".", status=status) for status in (0, 3) for side in ("baseline", "subject")]
+    result = evaluation_of(record_of(*runs), facts, place.parent)
+    return [result.final_problems(), result.values()]
 
 
 #: By what it reads: a function of the file with the bytes.
@@ -39,6 +50,7 @@ READERS = {
     "its end": texts.tail,
     "both ends": texts.ends,
     "an observation": _observed,
+    "a run": _evaluated,
     "a reason": lambda place: reasons.why(texts.tail(place), texts.tail(place)),
     "ranks that start": lambda place: [*start_ranks.read(texts.tail(place), 1)],
     "the watch on another node": lambda place: disturbance._parsed(place.read_bytes()),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import entry_of, facts_of, findings_of, record_of, run_of
-from containercheck import Metric, Neighbour, side_by_side
+from conftest import entry_of, findings_of, record_of, run_of
+from containercheck import Neighbour, side_by_side
 from containercheck.check.collocation import FIVE, mixes
 from containercheck.job import contract, neighbours
 from containercheck.job.neighbours import Ended, NeighboursError
-from containercheck.job.outputs.evaluation import Evaluation
-from containercheck.job.outputs.facts import Facts
 from containercheck.sides import commands
 from containercheck.sides.sides import Launcher, Program, Side
 from containercheck.site import node_commands
@@ -130,34 +127,6 @@ def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():
     assert findings_of(record, [BARE, sharing]).binding_problems() == []
     (problem,) = findings_of(record, [BARE, sharing.changed(shares_cores=False)]).binding_problems()
     assert "share cores" in problem
-
-
-def evaluated(tmp_path, outputs):
-    metrics = [Metric("rate", r"^rate (\S+)", "1/s"), Metric("report", r"^report (\S+)", "of 1", sides=("talp",))]
-    content = facts_of(metrics)
-    content["sides"] = [
-        {"name": "baseline", "label": "no DLB", "compared_with": None},
-        {"name": "talp", "label": "TALP", "compared_with": "baseline"},
-    ]
-    evaluation = Evaluation(Facts(json.loads(json.dumps(content))), tmp_path)
-    for side, text in outputs.items():
-        (tmp_path / side).mkdir()
-        (tmp_path / side / "out").write_text(text)
-        (tmp_path / side / "err").write_text("")
-        facts = {"seconds": 1.0, "status": 0, "timed_out": False, "leftover_processes": [], "output": side}
-        evaluation.add({"round": 1, "side": side, "limit": 9.0, **facts})
-    evaluation.end_round()
-    return evaluation
-
-
-def test_a_metric_of_one_side_is_read_there_only_and_compared_with_nothing(tmp_path):
-    evaluation = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\nreport 0.67\n"})
-    assert evaluation.final_problems() == []
-    assert evaluation.values()["report"] == {"talp": [0.67]}
-    assert list(evaluation.pairs) == [("talp", "rate")]
-    (tmp_path / "again").mkdir()
-    (problem,) = evaluated(tmp_path / "again", {"baseline": "rate 2\n", "talp": "rate 1\n"}).final_problems()
-    assert "metric report not found" in problem
 
 
 def wanted(**facts):

@@ -8,19 +8,14 @@ import subprocess
 import sys
 
 import pytest
+from conftest import run_command
 from containercheck.command import parsers
 from containercheck.command.parsers import COMMANDS
 from containercheck.session.usage import OPTIONS
 
 
 def command(*words, **environment):
-    done = subprocess.run(
-        [sys.executable, "-m", "containercheck", *words],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_command(*words, **environment)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -71,6 +66,7 @@ def test_every_option_belongs_to_a_command():
         (["nightly", "--resume"], "nightly: error: --resume is not an option of containercheck nightly, but of "),
         (["references", "--nights", "3"], "references: error: --nights: of less than 5 nothing follows"),
         (["report", "--htm", "x"], "report: error: unrecognized arguments: --htm"),
+        (["report", "--database", "x.db"], "report: error: name either reports"),
         (["run", "--open"], "run: error: --open is now --resume"),
         (["nightly", "--changed=x"], "nightly: error: --changed is now --acknowledge"),
         (["run", "-n", "estimate", "--minutes", "x"], "run: error: argument --minutes: 'x' is not a number above 0"),
@@ -98,13 +94,18 @@ def test_the_shell_completes_commands_and_their_options(tmp_path):
     assert completed(tmp_path, "containercheck report --") == {"--help", "--html", "--database"}
 
 
-def test_completion_loads_neither_numpy_nor_reframe():
-    code = (
-        "import sys; from containercheck.command import main; main.parser(); "
-        "print({'numpy', 'scipy', 'reframe', 'sqlite3'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+@pytest.mark.parametrize(
+    ("code", "packages"),
+    [
+        # Completion; and a table, which does without the packages of a page.
+        ("from containercheck.command import main; main.parser()", {"numpy", "scipy", "reframe", "sqlite3"}),
+        ("import containercheck.command.report, containercheck.command.nightly", {"matplotlib"}),
+    ],
+)
+def test_a_command_loads_only_the_packages_that_it_needs(code, packages):
+    words = [sys.executable, "-c", f"{code}; import sys; print({packages} & {{*sys.modules}})"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
 def test_what_is_no_option_of_ours_goes_on_to_reframe():

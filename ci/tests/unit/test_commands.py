@@ -50,35 +50,6 @@ def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
     assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
 
 
-def test_a_generic_container_gets_nothing_of_the_host():
-    found = made(GENERIC)
-    assert found.script == f"srun {ENTER} hpcc -v"
-    assert found.container["image"] == "image.sif"
-    assert found.needs == Needs(
-        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment --image=image.sif subject",),
-        variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
-    )
-
-
-def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
-    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
-    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
-    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
-    assert plan == f"{OWN} hostmpi plan {options} hpcc"
-    found = made(INTEGRATED)
-    enter = ENTER.replace("{{changes}}", "{{mpi-options}} {{changes}}")
-    enter = enter.replace("{{prefix}}", "sh /rfm_workdir/subject.host-mpi.sh {{prefix}}")
-    assert found.script == f"srun {enter} hpcc -v"
-    assert found.others["preflight"] == f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc"
-    assert found.needs.prepare == (
-        f"{OWN} runtime --command=apptainer --ranks=4 --image=image.sif subject",
-        f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
-        f"{OWN} enter subject preflight >subject.preflight.out 2>&1 || true",
-        f"{OWN} hostmpi verify subject",
-    )
-    assert sorted(found.files) == ["subject.host-mpi.sh", "subject.preflight.sh"]
-
-
 def ask_loader(tmp_path, program, library="/no/such/library.so"):
     (tmp_path / "look.sh").write_text(commands._MPI_LOOKUP.format(script=commands.contract.IS_SCRIPT, library=library))
     return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
@@ -133,33 +104,6 @@ def test_steps_are_timed_and_only_parallel_ones_are_launched():
     assert lines[-4:-1:2] == [f"{ENTER} sh -c 'blockMesh && true'", f"srun {ENTER} simpleFoam -parallel"]
 
 
-def test_a_containers_ranks_are_started_once_before_the_rounds():
-    launcher = Launcher("srun --mpi=pmix", SRUN.needs, ranks=8)
-    found = made(GENERIC.changed(launcher=launcher))
-    start = "srun --mpi=pmix"
-    assert found.script == f"{start} {ENTER} hpcc -v"
-    known = {"ranks": 8, "nodes": 2, "launcher": start, "host_mpi": False, "own_network": False}
-    assert found.container["ranks"] == known
-    others = {name: found.others[name] for name in ("look-up", "ranks", "ranks-inside", "run-inside")}
-    assert others == {
-        "look-up": f"{ENTER} sh -c 'command -v mpi-ranks'",
-        "ranks": f"{start} {ENTER} mpi-ranks",
-        "ranks-inside": f"{ENTER} mpirun -np 8 mpi-ranks",
-        "run-inside": f"{ENTER} mpirun -np 8 hpcc -v",
-    }
-    assert made(BARE.changed(launcher=launcher)).others == {}
-    integrated = made(INTEGRATED.changed(launcher=launcher))
-    assert [line.split()[2] for line in integrated.needs.prepare] == ["runtime", "hostmpi", "enter", "hostmpi"]
-    assert integrated.container["ranks"] == {**known, "host_mpi": True}
-
-
-def test_ranks_inside_one_container_are_bound_like_all_others():
-    launcher = Launcher("srun", ranks=4)
-    bound = replace(LAYOUT, nodes=1, binding="cores")
-    found = commands.side_commands(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
-    assert found.others["run-inside"].endswith(" {{prefix}} mpirun -np 4 --bind-to core hpcc -v")
-
-
 def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
     container = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"), command="/opt/our runtime/apptainer")
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher(), container=container))
@@ -191,21 +135,6 @@ def test_where_a_container_is_an_option_of_the_launcher_a_process_alone_has_one_
     assert " --container-mounts=/data:/data " in script
 
 
-def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
-    charliecloud = by_name("Charliecloud")
-    launcher = replace(INTEGRATED.launcher, ranks=4)
-    container = replace(INTEGRATED.container, runtime=charliecloud)
-    found = made(INTEGRATED.changed(launcher=launcher, container=container))
-    assert found.others["mount-points"].endswith(" --write {{mpi-options}} {{changes}} {{image}} -- true")
-    places = [
-        next(i for i, line in enumerate(found.needs.prepare) if word in line) for word in ("plan", "mount-points")
-    ]
-    assert places == sorted(places)
-    assert "--write" not in found.script and "--join-ct=4" in found.script
-    # A process alone would wait for the others, or leave their semaphore behind.
-    assert [name for name, text in found.others.items() if "--join" in text] == ["ranks"]
-
-
 def test_an_image_in_memory_is_copied_there_and_removed():
     found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
     assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
@@ -213,17 +142,10 @@ def test_an_image_in_memory_is_copied_there_and_removed():
     assert found.needs.files == ("/dev/shm/my own",)
 
 
-def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
-    container = replace(IMAGE, unpacked_to="image.unpacked", host_mpi=HostMpi("hpcc"))
-    found = made(INTEGRATED.changed(container=container))
-    unpack = found.others["unpack"]
-    # Out of the file, whatever runs from the directory.
+def test_an_image_hands_out_its_own_files_for_a_remedy():
+    unpack = made(INTEGRATED).others["unpack"]
     assert f"{{{{start}}}} apptainer {EXEC} {{{{options}}}} --contain {{{{changes}}}} image.sif sh -c " in unpack
     assert " -C /rfm_workdir/{{tree}} " in unpack
-    assert (found.container["image"], found.container["tree"]) == ("image.unpacked", "image.unpacked")
-    # Nothing that is bound in for MPI is taken for the image's own.
-    places = [next(i for i, line in enumerate(found.needs.prepare) if word in line) for word in ("unpack", " plan ")]
-    assert places == sorted(places)
 
 
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():

@@ -7,7 +7,7 @@ import json
 import made
 import pytest
 from conftest import REPOSITORY
-from containercheck.command import compare
+from containercheck.command import compare, main
 from containercheck.report import push
 from containercheck.results import exported, sides_seen
 from containercheck.results.cases import ReportError, collect
@@ -91,14 +91,14 @@ def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
     for path, libc in zip(paths, "ab"):
         case = {**RAW, "provenance": {sides_seen.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
         path.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
-    assert compare.main([*map(str, paths)], None) == 0
+    assert main.run("compare", [*map(str, paths)], None) == 0
     assert "sees bare libc: a -> b" in capsys.readouterr().out
-    assert compare.main([str(paths[0]), "generic"], None) == 2
+    assert main.run("compare", [str(paths[0]), "generic"], None) == 2
     assert "no report generic: name two reports or months, or two partitions" in capsys.readouterr().err
-    assert compare.main([str(paths[0]), str(tmp_path / "gone.json")], None) == 2
+    assert main.run("compare", [str(paths[0]), str(tmp_path / "gone.json")], None) == 2
     assert "no report" in capsys.readouterr().err
     monkeypatch.setattr(compare, "last_report", lambda place: paths[0])
-    assert compare.main(["bare", "generic"], None) == 0
+    assert main.run("compare", ["bare", "generic"], None) == 0
     assert "sees libc: a -> x" in capsys.readouterr().out
 
 
@@ -141,13 +141,13 @@ def test_the_table_has_what_is_worse_first_and_both_overheads(tmp_path, capsys):
     for path, overhead in zip(paths, (1.0, 9.0)):
         rows = [made.row("FFT"), made.row("HPL", overhead=overhead)]
         path.write_text(json.dumps({"runs": [{"testcases": [made.case("HPCC", "generic", 1, rows)]}]}))
-    assert compare.main([*map(str, paths)], None) == 1
+    assert main.run("compare", [*map(str, paths)], None) == 1
     head, first, second, told, *_ = capsys.readouterr().out.splitlines()
     expected = "worse HPCC generic, 1 node(s) HPL +1 ± 2 % +9 ± 2 % +8 +0 %"
     assert first.split() == expected.split()
     assert second.startswith("~ ")
     assert told.startswith("2 metric(s): 1 worse, 0 better; positive is worse in ")
-    assert compare.main([*map(str, reversed(paths))], None) == 0
+    assert main.run("compare", [*map(str, reversed(paths))], None) == 0
 
 
 def test_the_sides_of_an_acceptance_are_compared_by_their_metrics():
@@ -168,12 +168,12 @@ def test_months_and_databases_are_compared_by_the_last_run_of_each_case(tmp_path
         for night, overhead in enumerate(overheads)
     ]
     path = made.store(tmp_path / "results.db", nights)
-    assert compare.main(["2026-11", "2026-12", "--database", str(path)], None) == 1
+    assert main.run("compare", ["2026-11", "2026-12", "--database", str(path)], None) == 1
     assert "+2 ± 2 %" in capsys.readouterr().out
     (tmp_path / "here.json").write_text(json.dumps(nights[0]))
-    assert compare.main([str(tmp_path / "here.json"), str(path)], None) == 1
+    assert main.run("compare", [str(tmp_path / "here.json"), str(path)], None) == 1
     assert "+9 ± 2 %" in capsys.readouterr().out
-    assert compare.main(["2026-11", "2027-01", "--database", str(path)], None) == 2
+    assert main.run("compare", ["2026-11", "2027-01", "--database", str(path)], None) == 2
     assert "has no night or session of 2027-01" in capsys.readouterr().err
 
 
@@ -189,11 +189,11 @@ def test_exported_lines_are_read_as_they_were_written(tmp_path, capsys):
     facts = {"axes": " %size=big", "system": "there"}
     raw = made.case("HPCC", "generic", 1, [made.row("HPL", overhead=9.0)], **facts)
     elsewhere.write_text(json.dumps({"runs": [{"testcases": [raw]}]}))
-    assert compare.main([str(path), str(elsewhere)], Workplace(tmp_path)) == 1
+    assert main.run("compare", [str(path), str(elsewhere)], Workplace(tmp_path)) == 1
     assert "worse" in capsys.readouterr().out
     path.write_text('{"metric": "HPL"}\n')
-    assert compare.main([str(path), str(elsewhere)], Workplace(tmp_path)) == 2
-    assert "has a line that is not a result of containercheck" in capsys.readouterr().err
+    assert main.run("compare", [str(path), str(elsewhere)], Workplace(tmp_path)) == 2
+    assert "a line is not a result of containercheck" in capsys.readouterr().err
 
 
 def test_lines_of_a_real_session_fit_the_schema_and_are_read():

@@ -101,6 +101,31 @@ def test_three_fresh_rounds_within_what_is_accepted_speak_against_a_failure_and_
     assert row(record)[1] == said
 
 
+START = {"better": "lower", "compare": "difference", "tolerance": 0.5, "spread": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("metric", "more", "taken", "said"),
+    [
+        # 0.8 s on a node of which others used 60 % would be 0.32 s.
+        (Metric("time", r"^time (\S+)", "s", **START), 0.8, 0.6, ("inconclusive", "busy")),
+        (Metric("time", r"^time (\S+)", "s", **START), 0.8, 0.0, ("fail", "confirmed")),
+        (Metric("time", r"^time (\S+)", "s", **START), 1.6, 0.6, ("fail", "confirmed")),
+        # Both sides of a ratio wait, and memory does not.
+        (TIME, 0.8, 0.6, ("fail", "confirmed")),
+        (Metric("time", r"^time (\S+)", "MB", **START), 0.8, 0.6, ("fail", "confirmed")),
+    ],
+)
+def test_a_start_that_others_on_the_node_make_long_does_not_fail(play, metric, more, taken, said):
+    values = {"baseline": 1.0, **{side: 1.0 + more for side in ("subject", "remedy1", "remedy2")}}
+    job = slow(values, values, metrics=(metric,), priors={})
+    job.faults = {(number, side): {"taken": taken} for number in range(1, 60) for side in values}
+    record = play(job)
+    assert row(record) == said
+    words = "slow, but others used 60 % of the node; run it again, on a quieter machine"
+    assert (words in "".join(record.verdict["doubts"])) == (said[1] == "busy")
+
+
 @pytest.mark.parametrize(("left", "fresh"), [(-1.0, 0), (10.0, 0), (70.0, 1)])
 def test_a_failure_that_there_is_no_time_to_confirm_stays_one(play, left, fresh):
     """As two that were planted, of 73 and 75 %, in 2 of 2 rounds."""

@@ -12,15 +12,7 @@ import subprocess
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.job import container_runtimes
-from containercheck.job.container_runtimes import (
-    HAND_ON,
-    HAND_ON_SCRIPT,
-    OCI,
-    RUNTIMES,
-    TREE,
-    by_command,
-    by_name,
-)
+from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, OCI, RUNTIMES, TREE, by_command, by_name
 from reframe.core.containers import ContainerPlatform
 
 #: Runtimes that ReFrame has no commands for.

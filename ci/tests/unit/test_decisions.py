@@ -43,13 +43,6 @@ def test_a_subject_of_four_times_the_time_fails_in_three_rounds_whatever_is_know
     assert len(found.rounds) <= 3 and verdicts(found) == {"fail"} and record.why == DECIDED
 
 
-@pytest.mark.parametrize(("metrics", "rounds"), [(1, 9), (14, 12)])
-def test_a_slow_subject_fails_as_early_as_its_metrics_allow(play, metrics, rounds):
-    declared = [Metric(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(metrics)]
-    record, found = play(Job(SLOW, declared))
-    assert (len(found.rounds), verdicts(found), record.why) == (rounds, {"fail"}, DECIDED)
-
-
 def test_one_metric_that_failed_ends_the_rounds_though_others_are_open(play):
     slow, noisy = (Metric(name, rf"^{name} (\S+)", "s", better="lower") for name in ("slow", "noisy"))
     baseline, high, low = ({"slow": first, "noisy": other} for first, other in ((1.0, 1.0), (1.2, 3.0), (1.2, 0.3)))

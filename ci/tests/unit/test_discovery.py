@@ -165,10 +165,7 @@ def test_a_file_that_cannot_be_written_is_one_line(slurm, tmp_path):
 
 
 HERE = {
-    "runtimes": [
-        {"name": "Apptainer", "problem": ""},
-        {"name": "Docker", "problem": "it does not run"},
-    ],
+    "runtimes": [{"name": "Apptainer", "problem": ""}, {"name": "Docker", "problem": "it does not run"}],
     "mpi": [{"family": "mpich"}],
     "pmi": [],
 }

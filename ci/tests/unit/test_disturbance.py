@@ -103,25 +103,6 @@ def test_kernel_threads_and_our_own_processes_are_not_looked_at():
     assert os.getppid() in seen
 
 
-def test_a_real_one_is_seen(tmp_path):
-    # Adopted by whoever adopts, so that it is no descendant of ours.
-    command = "exec 1>&-; setsid bash -c 'echo $$ >pid.new; mv pid.new pid; while :; do :; done' & sleep 0.2"
-    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
-    assert eventually((tmp_path / "pid").exists)
-    pid = int((tmp_path / "pid").read_text())
-    try:
-        before = disturbance.look()
-        assert eventually(lambda: disturbance.look().usage[pid].own > before.usage[pid].own + 20)
-        after = disturbance.look()
-        found = taken_between(before, after, disturbance.ancestors())
-    finally:
-        os.kill(pid, 9)
-    name = f"another bash (pid {pid}) of your user"
-    assert found[name] > 20
-    # Others may work here as well.
-    assert f"bash (pid {pid}) of your user: " in verdict({name: found[name]}, 100)
-
-
 def test_others_are_told_by_whose_they_are_and_named_in_the_log_only(capsys):
     before = look(0, p5=("x", 0), p6=("x", 0), p7=("x", 0), p8=("x", 0))
     after = look(1, p5=("secret", 10), p6=("project", 5), p7=("sshd: me", 3), p8=("mine;\x1b[2J", 2))
@@ -237,8 +218,7 @@ def test_a_watch_is_started_on_every_other_node_and_writes_a_line_a_second(tmp_p
     (tmp_path / "bin").mkdir()
     srun = tmp_path / "bin" / "srun"
     # On this one, in the place of all.
-    srun.write_text('#!/bin/sh\necho "$@" >words\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
+    write_program(srun, 'echo "$@" >words\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
     started = []

@@ -20,17 +20,6 @@ def cases():
     return made.cases([case(variant="bare"), case(variant="generic")])
 
 
-def test_containers_are_skipped_where_nodes_lack_the_runtimes_that_the_site_names():
-    outlook = Outlook.of([answer("Docker")], cases())
-    assert [case.variant for case in outlook.run] == ["bare"]
-    assert not outlook.compares
-    (skipped,) = outlook.skipped
-    assert (
-        f"the site's file names {APPTAINER} in container_platforms, and cluster:compute has Docker"
-        in skipped.skip_reason
-    )
-
-
 def test_where_a_runtime_is_there_and_where_nothing_is_known_cases_stand_as_reframe_found_them():
     both = answer("Docker", platforms=(APPTAINER, "Docker"))
     for present in (answer(APPTAINER), both, answer(platforms=())):

@@ -62,7 +62,6 @@ def test_metrics_that_cannot_be_compared_so_are_named():
         ({"nodes": 2}, "it runs on several nodes"),
         ({"metrics": [START]}, "none of its metrics can be compared so"),
         ({"gpus": True}, "both sides would share its GPUs"),
-        ({"unpacked": True}, "its image is a directory of the stage directory, of which each side would need its own"),
         ({"runtime": by_name("Docker")}, "a daemon starts its container, wherever it likes"),
         ({"site": replace(SITE, is_here=False)}, "jobs of here:only run under a scheduler, which places ranks itself"),
         ({"site": replace(SITE, cores=1)}, "here:only has no two cores"),

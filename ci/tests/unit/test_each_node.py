@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from conftest import PROGRAMS, write_program
-from containercheck.job import processes
 
 
 @pytest.fixture
@@ -17,15 +16,6 @@ def srun(tmp_path, monkeypatch):
     write_program(tmp_path / "bin" / "srun", 'echo "$@"; exit 3')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
-
-
-def test_a_command_starts_once_on_each_node(srun, monkeypatch):
-    assert processes.launcher()[2:5] == ["--relative=0", "--nodes=3", "--ntasks=3"]
-    assert processes.launcher(first=1)[2:5] == ["--relative=1", "--nodes=2", "--ntasks=2"]
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
-    assert processes.launcher(first=1) == []
-    monkeypatch.delenv("SLURM_JOB_NUM_NODES")
-    assert processes.launcher() == []
 
 
 def test_what_fails_on_a_node_fails(srun, monkeypatch):

@@ -12,16 +12,13 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Answer, Metric
-from containercheck.job import contract, processes, start_ranks
+from containercheck.job import contract
 from containercheck.job.container_runtimes import by_name
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
 from containercheck.job.verdict.builds import provenance
-from containercheck.results.row import Record
 from containercheck.sides.sides import Container, HostMpi, Program, Side
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from saved import OUTPUTS
 
 RATE = Metric("rate", r"^rate (\S+)", "x")
@@ -104,23 +101,6 @@ def test_a_time_that_is_negative_or_not_finite_is_no_gain(run, evaluated, value,
     assert "metric start" in result.final_problems()[0]
 
 
-@given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_are_read(tmp_path, out, err, is_valid):
-    """A program may print what it likes, also beside what is looked for; the record of it can be written."""
-    (tmp_path / "run").mkdir(exist_ok=True)
-    metrics = b"\nrate 1\ncheck PASSED\nsum 1\nranks 1\n" if is_valid else b""
-    (tmp_path / "run/out").write_bytes(out + metrics)
-    (tmp_path / "run/err").write_bytes(err)
-    runs = [run_of(side, "run", status=status) for status in (0, 3) for side in SIDES]
-    facts = facts_of([RATE], [CHECK, SUM], RANK_COUNT)
-    result = evaluation_of(record_of(*runs), facts, tmp_path)
-    json.dumps([result.final_problems(), result.values()]).encode()
-    seen = start_ranks.read((out + err).decode(errors="replace"), 1)
-    start_ranks.explain(seen, 2, start_ranks.Host("Open MPI 4.1.4", "")).encode()
-    assert processes.output_of(["cat", str(tmp_path / "run/out")]) == (out + metrics).decode(errors="replace")
-
-
 @pytest.mark.parametrize(
     ("text", "facts", "kind"),
     [
@@ -190,12 +170,31 @@ def test_a_candidate_that_cannot_be_prepared_is_named_and_the_others_are_judged(
     assert result.final_problems() == ["one: it cannot be prepared: error: podman is not on the PATH of node1"]
 
 
+def test_a_metric_of_one_side_is_read_there_only_and_compared_with_nothing(run, evaluated):
+    own = Metric("report", r"^report (\S+)", "of 1", sides=("subject",))
+    runs = [run(1, "baseline", "rate 2\n"), run(1, "subject", "rate 1\nreport 0.67\n")]
+    result = evaluated(*runs, metrics=[RATE, own])
+    assert (result.final_problems(), result.values()["report"]) == ([], {"subject": [0.67]})
+    assert list(result.pairs) == [("subject", "rate")]
+    result = evaluated(runs[0], run(1, "subject", "rate 1\n"), metrics=[RATE, own])
+    assert "metric report not found" in result.final_problems()[0]
+
+
 def test_answers_are_compared_with_the_side_that_a_side_is_meant_for(run, evaluated):
     runs = [run(1, "other", "sum 2\n"), run(1, "subject", "sum 1\n"), run(1, "baseline", "sum 1\n")]
     result = evaluated(*runs, metrics=(), answers=[SUM], sides=[BARE, GENERIC, OTHER])
     (problem,) = result.final_problems()
     assert problem == "round 1: answers differ: sum is 2.0, bare 1.0 (differs by 1, accepted 0)"
     assert kinds(result) == [(DIFFER, "other")]
+
+
+def test_an_answer_of_one_side_is_asked_of_that_side(run, evaluated):
+    """As the kernels of an image that was built for a processor."""
+    native = Answer("kernels", r"^kernels (\w+)", equals="AVX_512", side="subject")
+    runs = [run(1, "baseline", "kernels SSE4\n"), run(1, "subject", "kernels AVX2\n")]
+    result = evaluated(*runs, metrics=(), answers=[native])
+    assert kinds(result) == [(WRONG, "subject")]
+    assert result.problems[0].text == "wrong answer: kernels is 'AVX2', must be 'AVX_512'"
 
 
 LEFT = {"leftover_processes": ["sleep", "cat"]}
@@ -348,40 +347,18 @@ def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
         assert (problem(HOST, HOST, None, bare, bound) == "") == is_own
 
 
-def test_a_job_without_a_record_has_run_no_rounds(tmp_path):
-    assert Record.read(tmp_path) == Record()
-    for text in ("", "{}", '{"runs": []}'):
-        (tmp_path / "rounds.json").write_text(text)
-        assert not Record.read(tmp_path).complete
-    (tmp_path / "rounds.json").write_text(json.dumps(record_of(run_of("baseline", "1"))))
-    assert Record.read(tmp_path).complete
-
-
 def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
-    (tmp_path / "subject.runtime.json").write_text('{"command": "apptainer", "version": "apptainer version 1.4.5"}')
     runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE, bound=["0", "1"]))
-    assert provenance(runs, {}, tmp_path) == {
-        "host": "here",
-        "machine": {"kernel": "6.1.0"},
-        "kept_awake": False,
-        "builds": {},
-        "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
-        "bound": {"subject": ["0", "1"]},
-        "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},
-        "started": {},
-    }
-    (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
     found = provenance(runs, {}, tmp_path)
-    assert (found["image"], found["image_sha256"]) == ("/images/hpcc.sif", "abc")
-    assert found["image_bytes"] == 3 and "image_content_bytes" not in found
-    counted = {"path": "/images/old.sif", "sha256": "def", "bytes": 3, "content_bytes": 5}
-    (tmp_path / "old.image.json").write_text(json.dumps(counted))
-    (own,) = provenance(runs, {}, tmp_path)["images"].values()
-    assert (own["image_bytes"], own["image_content_bytes"]) == (3, 5)
-    (tmp_path / "old.image.json").unlink()
-    spack = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
-    (tmp_path / "image.json").write_text(json.dumps({"path": "/hpcg.sif", "sha256": "abc", "bytes": 3, "tree": spack}))
-    assert provenance(runs, {}, tmp_path)["image_tree"] == spack
+    assert (found["mpi"], found["bound"]) == (dict.fromkeys(SIDES, [*HOST]), {"subject": ["0", "1"]})
+    tree = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
+    facts = {"path": "/images/hpcg.sif", "sha256": "abc", "bytes": 3}
+    for name, more in (("", {"tree": tree}), ("old.", {"content_bytes": 5})):
+        (tmp_path / f"{name}image.json").write_text(json.dumps({**facts, **more}))
+    found = provenance(runs, {}, tmp_path)
+    assert (found["image"], found["image_sha256"], found["image_tree"]) == ("/images/hpcg.sif", "abc", tree)
+    (old,) = found["images"].values()
+    assert (old["image_bytes"], old["image_content_bytes"]) == (3, 5)
 
 
 def pair(run, number, baseline, subject, **facts):
@@ -434,26 +411,6 @@ def test_a_verdict_that_has_fallen_stays_when_a_round_is_replaced(run, evaluated
     assert [pairs.rounds for pairs in result.pairs.values()] == [4, 3]
 
 
-def test_rounds_of_an_earlier_job_come_first(run, evaluated):
-    earlier = [{"baseline": {"rate": 100.0}, "subject": {"rate": 99.0}}] * 5
-    assert evaluated(earlier=earlier).more_would_tell()
-    result = evaluated(*pair(run, 1, 200, 198), earlier=earlier)
-    assert result.values() == {"rate": {"baseline": [100] * 5 + [200], "subject": [99] * 5 + [198]}}
-    assert (result.pairs["subject", "rate"].verdict, result.more_would_tell()) == ("pass", False)
-    # What a round of this job takes.
-    assert result.round_seconds == 2.0
-
-
-def test_the_known_spread_of_the_facts_decides_after_two_rounds(run, evaluated):
-    runs = [made for number in (1, 2) for made in pair(run, number, 100, 25)]
-    known = evaluated(*runs, priors={"rate": [5.0, "12 nights"]})
-    pairs = known.pairs["subject", "rate"]
-    assert (pairs.verdict, pairs.decided_after, pairs.prior.source) == ("fail", 2, "12 nights")
-    assert not known.more_would_tell()
-    alone = evaluated(*runs)
-    assert (alone.pairs["subject", "rate"].verdict, alone.more_would_tell()) == ("inconclusive", True)
-
-
 def test_sides_and_metrics_are_judged_together(run, evaluated):
     metrics = [
         RATE,
@@ -464,15 +421,6 @@ def test_sides_and_metrics_are_judged_together(run, evaluated):
     result = evaluated(*runs, metrics=metrics, sides=[BARE, GENERIC, OTHER])
     assert list(result.pairs) == [(side, name) for side in ("subject", "other") for name in ("rate", "latency")]
     assert {pairs._accepted.metrics for pairs in result.pairs.values()} == {4}
-
-
-def test_two_rounds_do_where_processors_are_emulated_and_one_where_nothing_is_compared(run, evaluated):
-    runs = [pair(run, number, 100, 80) for number in (1, 2)]
-    assert evaluated(*runs[0], emulated=True).more_would_tell()
-    assert not evaluated(*runs[0], *runs[1], emulated=True).more_would_tell()
-    assert evaluated(*runs[0], *runs[1]).more_would_tell()
-    assert evaluated(sides=[BARE]).more_would_tell()
-    assert not evaluated(run(1, "baseline"), sides=[BARE]).more_would_tell()
 
 
 def test_replaced_rounds_and_a_busy_machine_are_told_with_who_it_was():

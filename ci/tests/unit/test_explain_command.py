@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import made
 import pytest
-from containercheck.command import explain, report
+from containercheck.command import explain, main, report
 from containercheck.job.explain.observations import Observation, Use
 from containercheck.results import selections, sides_seen
 from containercheck.results.cases import ReportError, collect, load, save
@@ -26,24 +26,19 @@ CAUSE = {
 METRIC = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
 
 
-RAW = {
-    "name": "HPCC %variant=generic %num_nodes=1",
-    "display_name": "HPCC %variant=generic %num_nodes=1",
-    "unique_name": "HPCC_1",
-    "system": "here",
-    "partition": "only",
-    "environ": "builtin",
-    "variant": "generic",
-    "num_nodes": 1,
-    "result": "fail",
-    "fail_phase": "performance",
-    "fail_reason": "performance error: rate is 34 % worse",
-    "results": [],
-}
+RAW = made.case(
+    "HPCC",
+    result="fail",
+    fail_phase="performance",
+    fail_reason="performance error: rate is 34 % worse",
+    system="here",
+    partition="only",
+    provenance={},
+)
 
 
 def cases(**facts):
-    return collect([{"runs": [{"testcases": [{**RAW, **facts}]}]}])
+    return made.cases([{**RAW, **facts}])
 
 
 def test_a_case_is_explained_with_what_was_tried():
@@ -69,10 +64,7 @@ def test_a_case_is_explained_with_what_was_tried():
         ({"results": [made.opened("noisy")]}, "open  HPCC generic  rate                 +1 ± 2 %"),
         ({"results": [made.opened("slower")]}, "slow? HPCC generic  rate"),
         ({"results": [made.row()]}, "pass  HPCC generic  rate                 +1 ± 2 %"),
-        (
-            {"variant": "bare", "results": [made.alone("rate", 52.5)]},
-            "ran   HPCC bare  rate                 52.5 ns",
-        ),
+        ({"variant": "bare", "results": [made.alone("rate", 52.5)]}, "ran   HPCC bare  rate                 52.5 ns"),
         ({"result": "skip", "skip_reason": "no image"}, "not run: HPCC generic, 1 node(s): no image"),
     ],
 )
@@ -102,7 +94,7 @@ def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, 
         return []
 
     monkeypatch.setattr(explain.Session, "run", run)
-    assert explain.main(["HPCC", "--try"], place) == 0
+    assert main.run("explain", ["HPCC", "--try"], place) == 0
     assert ("not tried: X removed" if passes else "tried: X removed: proven") in capsys.readouterr().out
     assert selections.failure(collect([load(place.report)])[0])
 
@@ -114,7 +106,7 @@ def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
     save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
     monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    assert explain.main(["HPCC", "--try"], place) == 2
+    assert main.run("explain", ["HPCC", "--try"], place) == 2
     assert "no case failed" in capsys.readouterr().err
 
 
@@ -163,23 +155,22 @@ def test_the_use_of_runs_is_kept():
 def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):
     case = {**RAW, "causes": [CAUSE]}
     path = made.store(tmp_path / "results.db", [made.session(0, [RAW]), made.session(1, [case])])
-    assert explain.main(["HPCC", "--database", str(path)], None) == 0
+    assert main.run("explain", ["HPCC", "--database", str(path)], None) == 0
     assert "  X=1 is set" in capsys.readouterr().out.splitlines()
-    assert explain.main(["GROMACS", "--database", str(path)], None) == 2
+    assert main.run("explain", ["GROMACS", "--database", str(path)], None) == 2
     assert "no case of the last night has 'GROMACS' in its name" in capsys.readouterr().err
-    assert explain.main(["HPCC", "--database", str(tmp_path / "none.db")], None) == 2
+    assert main.run("explain", ["HPCC", "--database", str(tmp_path / "none.db")], None) == 2
     other = made.store(tmp_path / "other.db", [made.session(0, [case], nightly="")])
-    assert explain.main(["HPCC", "--database", str(other)], None) == 2
+    assert main.run("explain", ["HPCC", "--database", str(other)], None) == 2
     assert "has no night: run" in capsys.readouterr().err
 
 
-def test_a_session_that_runs_is_named_where_there_is_no_report_yet(tmp_path, monkeypatch, capsys):
+def test_a_session_that_runs_is_named_where_there_is_no_report_yet(tmp_path, monkeypatch):
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
     monkeypatch.setattr(report.reframe_process, "configuration", lambda *_: SimpleNamespace(report=place.report))
-    with pytest.raises(SystemExit):
+    with pytest.raises(ReportError, match="no session was run here yet: there is no "):
         report.last_report(place)
-    assert "no session was run here yet: there is no " in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-    with preconditions.held([tmp_path]), pytest.raises(SystemExit):
+    running = rf"a session is running here \(process {os.getpid()} of "
+    with preconditions.held([tmp_path]), pytest.raises(ReportError, match=running):
         report.last_report(place)
-    assert f"a session is running here (process {os.getpid()} of " in capsys.readouterr().err

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import made
+import pytest
+from containercheck.command import nightly
 from containercheck.history.causes import causes, differences
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE
@@ -82,10 +85,7 @@ def test_facts_that_come_and_go_or_were_not_recorded_are_no_difference():
 def test_digests_are_short_and_take_the_place_of_the_path():
     images = [{"image": f"/images/{n}.sif", "image_sha256": 64 * n, "mpi": {"subject": ["/a", n]}} for n in "ab"]
     found = points(*images)
-    assert differences(found[:1], found[1:]) == [
-        "image: aaaaaaaaaaaa -> bbbbbbbbbbbb",
-        "MPI library: /a, a -> /a, b",
-    ]
+    assert differences(found[:1], found[1:]) == ["image: aaaaaaaaaaaa -> bbbbbbbbbbbb", "MPI library: /a, a -> /a, b"]
 
 
 def test_the_provenance_of_a_level_before_the_last_does_not_count():
@@ -103,3 +103,12 @@ def test_a_variable_that_appears_in_what_a_container_sees_is_named():
     assert differences(found[2:], found[:2]) == ["sees generic variable UCX_TLS: tcp -> none"]
     older = points({}, {}, planted, planted)
     assert differences(older[:2], older[2:]) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "confirmed", "status"),
+    [(10.0, True, nightly.BROKEN), (10.0, False, nightly.FINE), (-10.0, True, nightly.FINE)],
+)
+def test_only_a_confirmed_change_for_the_worse_is_a_regression(size, confirmed, status):
+    own = replace(change(size=size), confirmed=confirmed)
+    assert nightly.Result("tonight", cases=made.cases([made.case()]), changes=[own]).status == status

@@ -8,11 +8,23 @@ import sys
 
 import pytest
 from containercheck.results import database
-from containercheck.results.database import Damaged, DatabaseError, read
-from killed_writer import KILLED  # noqa: F401
+from containercheck.results.database import Damaged, DatabaseError
 from made_nights import DAY, NOON, raw, report, row
 from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
+
+#: Writes to a database, and dies before it is done, so that SQLite's own files stay beside it.
+DIES = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = " + sys.argv[2])
+# So little memory that pages get to the file before the end of the transaction.
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN")
+for number in range(200):
+    connection.execute("UPDATE sessions SET json_blob = ? || json_blob", ("x" * 1000,))
+os._exit(9)
+"""
 
 
 @pytest.fixture
@@ -31,8 +43,10 @@ def store(path):
     return of
 
 
-def names(stored):
-    return [session.testcases[0]["name"].split()[0] for session in stored.made]
+def stored(path, since=0.0):
+    """Return the names of the sessions' first test cases, and the problems."""
+    problems = []
+    return [session.testcases[0]["name"].split()[0] for session in database.read(path, problems, since)], problems
 
 
 def altered(path, statement, *values):
@@ -47,34 +61,29 @@ def test_no_session_is_read_before_the_one_before_it_was_taken(path, store, monk
         store(raw(row(), name=name))
     texts, taken, parse = [], [], database._session
     monkeypatch.setattr(database, "_session", lambda text: texts.append(text) or parse(text))
-
-    def make(sessions):
-        for session in sessions:
-            taken.append(session.testcases[0]["name"].split()[0])
-            assert len(texts) == len(taken)
-        return "made"
-
-    assert (read(path, make=make).made, taken) == ("made", ["First", "Second", "Third"])
+    for session in database.read(path, []):
+        taken.append(session.testcases[0]["name"].split()[0])
+        assert len(texts) == len(taken)
+    assert taken == ["First", "Second", "Third"]
 
 
 def test_a_period_and_a_brace_on_the_command_line(path, store):
     """With a brace ReFrame's own queries fail: they are not used."""
     store(raw(name="Old"), began=NOON)
     store(raw(name="New"), began=NOON + DAY, cmdline="reframe -r -S 'x={a}' -E 'name == \"}\"'")
-    assert (names(read(path)), read(path).problems) == (["Old", "New"], ())
-    assert names(read(path, since=NOON + 1)) == ["New"]
+    assert stored(path) == (["Old", "New"], [])
+    assert stored(path, since=NOON + 1) == (["New"], [])
 
 
 def test_what_a_killed_writer_left_half_done_is_taken_back(path, store):
     for name in ("First", "Second"):
         store(raw(row(), name=name, notes=["n" * 5000]))
     before = path.read_bytes()
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", DIES, str(path), "DELETE"])
     journal = path.with_name("results.db-journal")
     assert journal.exists()
     assert path.read_bytes() != before
-    stored = read(path)
-    assert (names(stored), stored.problems) == (["First", "Second"], ())
+    assert stored(path) == (["First", "Second"], [])
     assert not journal.exists()
 
 
@@ -82,10 +91,9 @@ def test_a_session_that_is_no_json_is_named_and_the_others_are_read(path, store)
     idents = [store(raw(name=name)) for name in ("First", "Second", "Third", "Fourth")]
     altered(path, "UPDATE sessions SET json_blob = substr(json_blob, 1, 100) WHERE uuid = ?", idents[1])
     altered(path, "UPDATE sessions SET json_blob = '{\"runs\": [1]}' WHERE uuid = ?", idents[2])
-    stored = read(path)
-    assert names(stored) == ["First", "Fourth"]
-    assert len(stored.problems) == 2
-    for problem, ident in zip(stored.problems, idents[1:]):
+    names, problems = stored(path)
+    assert (names, len(problems)) == (["First", "Fourth"], 2)
+    for problem, ident in zip(problems, idents[1:]):
         assert problem.startswith(f"session {ident} in {path} is left out: ")
 
 
@@ -95,19 +103,19 @@ def test_a_file_that_was_cut_is_damaged(path, store):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(Damaged, match=rf"cannot read the results database {path} \(.*\): sqlite3 .* .recover prints"):
-        read(path)
+        stored(path)
 
 
 def test_another_schema_is_told(path, store):
     store()
     altered(path, "UPDATE metadata SET schema_version = '2.0'")
     with pytest.raises(DatabaseError, match=rf"{path} has schema version 2.0, not 1.0: another version of ReFrame"):
-        read(path)
+        stored(path)
 
 
 def test_what_is_no_database_of_reframe_is_told_and_stays_as_it_is(path):
     with pytest.raises(DatabaseError, match=rf"there is no results database {path}: containercheck run or"):
-        read(path)
+        stored(path)
     assert not path.exists()
     for content, why in (
         (b"", "is not a results database of ReFrame: remove it"),
@@ -115,16 +123,16 @@ def test_what_is_no_database_of_reframe_is_told_and_stays_as_it_is(path):
     ):
         path.write_bytes(content)
         with pytest.raises(DatabaseError, match=why):
-            read(path)
+            stored(path)
         assert path.read_bytes() == content
     path.unlink()
     path.mkdir()
     with pytest.raises(DatabaseError, match=rf"cannot open the results database {path} \(.*\): may you read and"):
-        read(path)
+        stored(path)
     path.rmdir()
     altered(path, "CREATE TABLE other(x)")
     with pytest.raises(DatabaseError, match="is not a results database of ReFrame: remove it"):
-        read(path)
+        stored(path)
 
 
 def test_a_lock_that_stays_is_told(path, store, monkeypatch):
@@ -133,10 +141,10 @@ def test_a_lock_that_stays_is_told(path, store, monkeypatch):
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
     with pytest.raises(DatabaseError, match=rf"{path} was locked by another process for more than 0.2 s"):
-        read(path)
+        stored(path)
     writer.execute("ROLLBACK")
     writer.close()
-    assert names(read(path)) == ["Fine"]
+    assert stored(path) == (["Fine"], [])
 
 
 def test_a_file_that_nobody_may_write_to_is_read(path, store):
@@ -144,22 +152,9 @@ def test_a_file_that_nobody_may_write_to_is_read(path, store):
     path.chmod(0o444)
     path.parent.chmod(0o555)
     try:
-        assert names(read(path)) == ["Fine"]
+        assert stored(path) == (["Fine"], [])
     finally:
         path.parent.chmod(0o755)
-
-
-#: Writes to a database, and dies before it is done, so that SQLite's own files stay beside it.
-DIES = """
-import os, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA journal_mode = " + sys.argv[2])
-connection.execute("PRAGMA cache_size = 1")
-connection.execute("BEGIN")
-for number in range(99):
-    connection.execute("INSERT INTO sessions VALUES (?, 0, 0, ?, 0)", (number, "x" * 9999))
-os._exit(9)
-"""
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
@@ -173,4 +168,4 @@ def test_a_journal_goes_with_the_damaged_database(mode, path, store):
     aside = database.set_aside(path)
     assert aside.exists() and not list(path.parent.glob("results.db-*"))
     store(raw(row(), name="Second"))
-    assert names(read(path)) == ["Second"] and read(path).problems == ()
+    assert stored(path) == (["Second"], [])

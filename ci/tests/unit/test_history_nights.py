@@ -120,20 +120,6 @@ def test_each_case_has_a_series_whatever_the_order_of_its_axes():
     assert (*facts, tuple(found.axes.items())) == first.identity
 
 
-def test_the_long_parts_of_earlier_nights_are_left_out():
-    more = {"measured": [{"baseline": {"rate": 1.0}}], "prerun_cmds": ["true"]}
-    cases = [raw(row(), **more), raw(name="Skipped", result="skip")]
-    sessions = [session(*cases, nightly=f"{place}", began=NOON + place * DAY) for place in range(3)]
-
-    def kept(found):
-        return [(len(night.cases), bool(night.cases[0].measured and night.cases[0].commands)) for night in found]
-
-    assert kept(nights(sessions)) == [(1, False), (1, False), (2, True)]
-    assert kept(nights(sessions, "0")) == [(2, True), (1, False), (2, True)]
-    # The same where another session of an earlier night comes last.
-    assert kept(nights([*sessions, replace(sessions[0])])) == [(1, False), (1, False), (2, True)]
-
-
 def test_a_night_says_the_same_once_others_follow():
     """Its points, and whether its cases failed."""
     slow = {"result": "fail", "fail_phase": "performance", "fail_info": {"exc_type": "PerformanceError"}}

@@ -176,20 +176,13 @@ def test_a_file_is_read_once(image):
     assert len(read) == 1
 
 
-@pytest.mark.parametrize("change", ["another file", "time put back"])
-def test_a_file_that_was_changed_is_read_again(image, change):
+def test_a_file_that_was_changed_is_read_again_though_its_time_was_put_back(image):
     path, read = image
     file_trees.known_digest_of(path)
     times = path.stat()
-    if change == "another file":
-        other = path.with_name("other")
-        other.write_bytes(b"CONTENT")
-        os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
-        other.replace(path)
-    else:
-        path.write_bytes(b"CONTENT")
-        # Nobody can put that of its entry back; the kernel's clock has steps.
-        while path.stat().st_ctime_ns == times.st_ctime_ns or path.stat().st_mtime_ns != times.st_mtime_ns:
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    path.write_bytes(b"CONTENT")
+    # Nobody can put that of its entry back; the kernel's clock has steps.
+    while path.stat().st_ctime_ns == times.st_ctime_ns or path.stat().st_mtime_ns != times.st_mtime_ns:
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert file_trees.known_digest_of(path) == hashlib.sha256(b"CONTENT").hexdigest()
     assert len(read) == 2

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from conftest import REPOSITORY, write_program
 from containercheck.command import image as image_command
-from containercheck.command import run
+from containercheck.command import main, run
 from containercheck.command.parsers import parser
 from containercheck.session import image_facts
 from containercheck.session.image_facts import ImageFacts
@@ -134,8 +134,7 @@ def test_an_image_that_is_not_there_is_said_in_a_line(tmp_path):
 def test_a_container_that_does_not_start_says_why(tmp_path):
     (tmp_path / "my.sif").write_text("no image")
     command = tmp_path / "apptainer"
-    command.write_text("#!/bin/sh\nprintf '\\033[31mFATAL:   could not open image\\n\\033[0m\\n' >&2; exit 255\n")
-    command.chmod(0o755)
+    write_program(command, "printf '\\033[31mFATAL:   could not open image\\n\\033[0m\\n' >&2; exit 255")
     with pytest.raises(image_facts.ImageError, match=r"starts: FATAL: +could not open image$"):
         image_facts.read(str(tmp_path / "my.sif"), str(command))
 
@@ -150,14 +149,14 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
     facts = image("\n".join(f"{line}{ESCAPES}" for line in lines))
     monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
     monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
-    image_command.main(["my.sif"], None)
+    main.run("image", ["my.sif"], None)
     monkeypatch.undo()
     monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
     (tmp_path / "my.sif").write_text("no image")
     write_program(tmp_path / "apptainer", f"printf '%s' 'FATAL: {ESCAPES}' >&2; exit 255")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert image_command.main([str(tmp_path / "my.sif")], None) == 1
-    printed = capsys.readouterr().out
+    assert main.run("image", [str(tmp_path / "my.sif")], None) == 1
+    printed = "".join(capsys.readouterr())
     assert "OMP_PLACES" in printed and "FATAL: \\x1b" in printed
     assert all(line.isprintable() for line in printed.splitlines())
 
@@ -168,24 +167,20 @@ def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def here(monkeypatch):
     """Let the command see an image and a machine of ours."""
-    monkeypatch.setattr(
-        image_command.inventory,
-        "inventory",
-        lambda: HERE,
-    )
+    monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
     facts = image("libc glibc 2.36\nprogram gmx_mpi")
     monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
     return facts
 
 
 def test_findings_as_markdown_and_json(here, capsys):
-    assert image_command.main(["my.sif", "--markdown"], None) == 0
+    assert main.run("image", ["my.sif", "--markdown"], None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "### my.sif: fit for this machine"
     assert lines[2:4] == ["| | about | finding | remedy |", "| --- | --- | --- | --- |"]
     assert "| ok | checks | GROMACS (gmx\\_mpi) |  |" in lines
     assert all(line.count("|") == 5 for line in lines[2:])
-    assert image_command.main(["my.sif", "--json"], None) == 0
+    assert main.run("image", ["my.sif", "--json"], None) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["findings"][0] == {"state": "ok", "topic": "architecture", "text": "x86_64", "remedy": ""}
 
@@ -193,14 +188,14 @@ def test_findings_as_markdown_and_json(here, capsys):
 def test_exit_status_of_an_image_is_documented_and_kept(here, monkeypatch, tmp_path, capsys):
     assert "0    it is fit" in parser("image").format_help()
     monkeypatch.setattr(image_facts, "read", lambda name, command: ImageFacts("my.sif", "aarch64"))
-    assert image_command.main(["my.sif"], None) == 1
+    assert main.run("image", ["my.sif"], None) == 1
     monkeypatch.undo()
     with pytest.raises(SystemExit) as ended:
-        image_command.main(["my.sif", "--json", "--markdown"], None)
+        main.run("image", ["my.sif", "--json", "--markdown"], None)
     assert ended.value.code == 64
     monkeypatch.setattr(image_command.inventory, "inventory", lambda: {**HOST, "runtimes": []})
-    assert image_command.main(["my.sif"], None) == 2
-    assert "no runtime that runs image files" in capsys.readouterr().out
+    assert main.run("image", ["my.sif"], None) == 2
+    assert "no runtime that runs image files" in capsys.readouterr().err
 
 
 def test_an_application_is_run_by_its_name_or_by_that_of_its_program(here, monkeypatch, capsys):
@@ -215,10 +210,10 @@ def test_an_application_is_run_by_its_name_or_by_that_of_its_program(here, monke
 
     monkeypatch.setattr(run, "session", session)
     place = image_command.Workplace()
-    assert image_command.main(["my.sif"], place) == 0
+    assert main.run("image", ["my.sif"], place) == 0
     assert "next: " in capsys.readouterr().out
-    assert image_command.main(["my.sif", "--run"], place) == 0
-    assert image_command.main(["my.sif", "-n", "HPCC"], place) == 0
+    assert main.run("image", ["my.sif", "--run"], place) == 0
+    assert main.run("image", ["my.sif", "-n", "HPCC"], place) == 0
     assert asked == [["--image", "my.sif", "-n", "^GROMACS%"], ["--image", "my.sif", "-n", "HPCC"]]
     assert "note  GROMACS generic  not run: no MPI" in capsys.readouterr().out
 

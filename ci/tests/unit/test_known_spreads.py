@@ -8,13 +8,13 @@ import random
 from types import SimpleNamespace
 
 import pytest
+import simulation
 from containercheck import Metric
 from containercheck.history import spreads
 from containercheck.job.stats.pairs import INCONCLUSIVE, Pairs, Prior
 from containercheck.results import earlier_sessions
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session
-from paired import load
 from reframe.core.exceptions import ReframeError
 
 NAME = "Fine %variant=generic %num_nodes=1"
@@ -146,7 +146,7 @@ def test_the_rounds_that_a_check_is_expected_to_need():
 
 
 def test_the_simulation_has_the_default_of_the_checks():
-    assert pytest.approx(earlier_sessions.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
+    assert pytest.approx(earlier_sessions.UNKNOWN_SPREAD) == 100 * simulation.DEFAULT
 
 
 # The session.

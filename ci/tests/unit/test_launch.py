@@ -118,7 +118,7 @@ def test_an_image_is_unpacked_into_a_directory_of_the_remedy():
 
 
 def test_what_a_side_cannot_carry_out_is_not_tried():
-    unpacked = replace(IMAGE, unpacked_to="unpacked")
+    unpacked = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"))
     with_gpus = replace(IMAGE, gpus=True)
     engine = Container(by_name("Podman"), "image")
     fits = [

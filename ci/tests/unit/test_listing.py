@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, run_command
 
 #: Lists checks, and says last how often ReFrame walked the stack.
 LIST = """
@@ -61,13 +61,8 @@ def test_a_case_has_its_variables_and_costs_no_walk_of_the_stack(tmp_path, optio
     assert walks < 6 or options, result.stdout
 
 
-def containercheck_list(*arguments):
-    words = [sys.executable, "-m", "containercheck", "list", *arguments]
-    return subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=120)
-
-
 def test_list_prints_variants_nodes_tags_and_maintainers_of_each_check():
-    listed = containercheck_list("-n", "^(StartUp|IOzone)")
+    listed = run_command("list", "-n", "^(StartUp|IOzone)")
     assert [" ".join(line.split()) for line in listed.stdout.splitlines()] == [
         "check description variants nodes tags maintainers",
         "IOzone IOzone bare, generic 1 io the containercheck developers",
@@ -85,6 +80,6 @@ def test_list_prints_variants_nodes_tags_and_maintainers_of_each_check():
     ],
 )
 def test_list_prints_why_it_lists_nothing(arguments, status, message):
-    listed = containercheck_list(*arguments)
+    listed = run_command("list", *arguments)
     assert listed.returncode == status
     assert message in listed.stdout

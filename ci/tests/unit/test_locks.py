@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck.job import locks, rounds
-from containercheck.session import preconditions
 
 
 @pytest.fixture(autouse=True)
@@ -114,8 +113,3 @@ def test_a_file_system_without_locks_is_told_and_locks_nothing(tmp_path, monkeyp
     monkeypatch.setattr(fcntl, "flock", flock)
     with locks.flocked(tmp_path / "lock", shared=False, waiting=""):
         assert printed == [f"{tmp_path}/lock: its file system has no locks, and nothing keeps two processes apart"]
-
-
-def test_a_session_refuses_to_run_beside_another_one(tmp_path):
-    with preconditions.held([tmp_path]), pytest.raises(preconditions.Taken), preconditions.held([tmp_path]):
-        pass

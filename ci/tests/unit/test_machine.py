@@ -26,9 +26,7 @@ def mirror(tmp_path, monkeypatch):
     """Return the mirror of a machine whose apt lists these sources."""
 
     def run(*sources, codename="bookworm"):
-        apt = tmp_path / "apt-get"
-        apt.write_text("#!/bin/sh\n" + "".join(f"echo '{source}'\n" for source in sources))
-        apt.chmod(0o755)
+        write_program(tmp_path / "apt-get", "\n".join(f"echo '{source}'" for source in sources))
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         monkeypatch.setattr(machine, "own_codename", lambda: codename)
         return machine.mirror()

@@ -19,53 +19,12 @@ from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
+SAMPLES = REPOSITORY / "ci" / "tests" / "programs"
 SOURCE = REPOSITORY / "checks" / "src" / "mpitimes" / "mpitimes.c"
-#: Rank 0 comes half a second later to the barrier than the other, which waits that long in it. Each prints the seconds
-#: that it was there, and those from the end of MPI_Init on. They begin together, by a call that is not timed.
-C = """
-#include <mpi.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv)
-{
-    int rank;
-    MPI_Comm other;
-    double start, came, left;
-    MPI_Init(&argc, &argv);
-    start = MPI_Wtime();
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    if (rank == 0) usleep(500000);
-    came = MPI_Wtime();
-    MPI_Barrier(MPI_COMM_WORLD);
-    left = MPI_Wtime();
-    printf("rank %d %f %f\\n", rank, left - came, left - start);
-    fflush(stdout);
-    return MPI_Finalize();
-}
-"""
-FORTRAN = """
-program late
-    use mpi
-    integer :: error, rank, other
-    double precision :: start, came, left
-    call mpi_init(error)
-    start = mpi_wtime()
-    call mpi_comm_rank(MPI_COMM_WORLD, rank, error)
-    call mpi_comm_dup(MPI_COMM_WORLD, other, error)
-    if (rank == 0) call sleep(1)
-    came = mpi_wtime()
-    call mpi_barrier(MPI_COMM_WORLD, error)
-    left = mpi_wtime()
-    write (*, '(a,i0,2f12.6)') 'rank ', rank, left - came, left - start
-    flush (6)
-    call mpi_finalize(error)
-end program
-"""
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def measured(directory, family, compiler, name, text, tool=None, printed=None):
+def measured(directory, family, compiler, name, tool=None, printed=None):
     """Return what the library reports of a program on two ranks.
 
     :param tool: another library, which is preloaded after it.
@@ -77,8 +36,7 @@ def measured(directory, family, compiler, name, text, tool=None, printed=None):
     library = directory / contract.MPI_TIMES_LIBRARY
     build = [f"mpicc.{family}", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"]
     subprocess.run(build, check=True)
-    (directory / name).write_text(text)
-    subprocess.run([compiler, "-o", directory / "program", directory / name], check=True)
+    subprocess.run([compiler, "-o", directory / "program", SAMPLES / name], check=True)
     report = directory / contract.MPI_TIMES
     preloaded = ":".join(map(str, filter(None, [library, tool])))
     words = ["env", f"LD_PRELOAD={preloaded}", f"{contract.MPI_TIMES_PATH}={report}", directory / "program"]
@@ -92,10 +50,10 @@ def measured(directory, family, compiler, name, text, tool=None, printed=None):
 
 
 @pytest.mark.parametrize("family", ["openmpi", "mpich"])
-@pytest.mark.parametrize(("compiler", "name", "text"), [("mpicc", "late.c", C), ("mpif90", "late.f90", FORTRAN)])
-def test_the_rank_that_waits_has_its_time_in_mpi(tmp_path, family, compiler, name, text):
+@pytest.mark.parametrize(("compiler", "name"), [("mpicc", "late.c"), ("mpif90", "late.f90")])
+def test_the_rank_that_waits_has_its_time_in_mpi(tmp_path, family, compiler, name):
     printed = []
-    lines = measured(tmp_path, family, compiler, name, text, printed=printed).splitlines()
+    lines = measured(tmp_path, family, compiler, name, printed=printed).splitlines()
     assert lines[0] == "ranks 2"
     # By the program's own clock: on a busy machine one comes later, or waits longer, than it was told.
     own = sorted(line.split()[1:] for line in printed[0].splitlines() if line.startswith("rank "))
@@ -123,32 +81,14 @@ def test_both_sides_preload_it_and_name_the_file_of_their_own_directory():
     assert commands.side_commands(without, site, Layout(1, 4, 1), "/stage").script == "srun pw.x -in a"
 
 
-#: A tool of another maker, as DLB: it counts a barrier and hands it on by PMPI.
-TOOL = """
-#include <mpi.h>
-#include <stdio.h>
-int MPI_Init(int *argc, char ***argv)
-{
-    puts("the tool has MPI_Init");
-    return PMPI_Init(argc, argv);
-}
-int MPI_Barrier(MPI_Comm communicator)
-{
-    puts("the tool has MPI_Barrier");
-    return PMPI_Barrier(communicator);
-}
-"""
-
-
 @pytest.mark.parametrize("family", ["openmpi", "mpich"])
 def test_another_tool_that_is_preloaded_after_it_still_gets_the_calls(tmp_path, family):
-    (tmp_path / "tool.c").write_text(TOOL)
     if not shutil.which(f"mpicc.{family}"):
         pytest.skip(f"no mpicc.{family}")
     tool = tmp_path / "tool.so"
-    subprocess.run([f"mpicc.{family}", "-shared", "-fPIC", "-o", tool, tmp_path / "tool.c"], check=True)
+    subprocess.run([f"mpicc.{family}", "-shared", "-fPIC", "-o", tool, SAMPLES / "mpi_tool.c"], check=True)
     printed = []
-    lines = measured(tmp_path, family, "mpicc", "late.c", C, tool, printed).splitlines()
+    lines = measured(tmp_path, family, "mpicc", "late.c", tool, printed).splitlines()
     assert printed[0].count("the tool has MPI_Init\n") == printed[0].count("the tool has MPI_Barrier\n") == 2
     assert any(line.startswith("function MPI_Barrier") for line in lines)
 

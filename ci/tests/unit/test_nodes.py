@@ -7,9 +7,8 @@ from pathlib import Path
 import made
 import numpy as np
 import pytest
-from containercheck.command import nodes
-from containercheck.history import peers
-from containercheck.history.peers import Reading
+from containercheck.command import main, nodes
+from containercheck.command.nodes import Reading
 from containercheck.session.reframe_process import Configuration
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,13 +28,13 @@ def named(found):
 @given(st.lists(st.lists(ALIKE, min_size=8, max_size=8), min_size=1, max_size=6))
 def test_of_eight_good_nodes_none_is_named(metrics):
     made_readings = [each for number, values in enumerate(metrics) for each in readings(values, metric=str(number))]
-    assert peers.outliers(made_readings) == []
+    assert nodes.outliers(made_readings) == []
 
 
 @given(st.lists(ALIKE, min_size=7, max_size=30), st.floats(0.5, 0.8), st.floats(1e-6, 1e9), st.booleans())
 def test_a_slow_node_among_good_ones_is_named_whatever_the_unit_and_direction(good, slow, unit, is_time):
     values = [unit * (1 / value if is_time else value) for value in (slow, *good)]
-    (outlier,) = peers.outliers(readings(values, "lower" if is_time else "higher"))
+    (outlier,) = nodes.outliers(readings(values, "lower" if is_time else "higher"))
     assert outlier.node == "node0"
     assert outlier.worse > 15
 
@@ -43,15 +42,15 @@ def test_a_slow_node_among_good_ones_is_named_whatever_the_unit_and_direction(go
 def test_two_bad_nodes_of_eight_are_both_named():
     draw = np.random.default_rng(1)
     values = [*(100 + draw.standard_normal(6)), 69.0, 60.0]
-    assert named(peers.outliers(readings(values))) == {("node6", "STREAM"), ("node7", "STREAM")}
+    assert named(nodes.outliers(readings(values))) == {("node6", "STREAM"), ("node7", "STREAM")}
 
 
 def test_a_node_that_is_better_than_its_peers_is_not_named():
-    assert peers.outliers(readings([100.0] * 7 + [200.0])) == []
+    assert nodes.outliers(readings([100.0] * 7 + [200.0])) == []
 
 
 def test_with_too_few_peers_nobody_is_named():
-    assert peers.outliers(readings([100.0] * 4 + [10.0])) == []
+    assert nodes.outliers(readings([100.0] * 4 + [10.0])) == []
 
 
 def test_nodes_that_differ_by_chance_are_rarely_named():
@@ -65,7 +64,7 @@ def test_nodes_that_differ_by_chance_are_rarely_named():
         ]
         for _ in range(60)
     ]
-    assert sum(bool(peers.outliers(sweep)) for sweep in sweeps) <= 3
+    assert sum(bool(nodes.outliers(sweep)) for sweep in sweeps) <= 3
 
 
 # The command
@@ -122,8 +121,8 @@ def of_schedulers(monkeypatch, *schedulers):
 
 def test_a_system_whose_nodes_cannot_be_listed_is_refused_with_what_to_do(monkeypatch, tmp_path, capsys):
     of_schedulers(monkeypatch, "slurm", "local")
-    assert nodes.main([], nodes.Workplace(tmp_path)) == 64
-    assert capsys.readouterr().out == (
+    assert main.run("nodes", [], nodes.Workplace(tmp_path)) == 64
+    assert capsys.readouterr().err == (
         "nodes: error: only Slurm lists its nodes, and part1 has another scheduler: choose a partition of Slurm, "
         "--system=SYSTEM:PARTITION\n"
     )
@@ -142,7 +141,7 @@ def test_a_sweep_is_one_session_with_a_report_of_its_own(monkeypatch, tmp_path, 
     monkeypatch.setattr(nodes.run, "session", lambda *arguments: sessions.append(arguments) or 0)
     of_schedulers(monkeypatch, "slurm", "squeue")
     place = nodes.Workplace(tmp_path)
-    assert nodes.main(words, place) == 0
+    assert main.run("nodes", words, place) == 0
     ((arguments, own, conclude),) = sessions
     assert (arguments, conclude) == (given, nodes.conclude)
     assert own.report == tmp_path / "reports" / "nodes" / "run-report.json"

@@ -12,15 +12,16 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, run_command
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
+from containercheck.report import states
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.cases import plain
 from containercheck.report.table import by_reason
-from containercheck.results.cases import COMMON_FILE, collect, write_file
+from containercheck.results.cases import COMMON_FILE, collect
 from containercheck.results.database import StoredSession
 from hypothesis import given
 from hypothesis import strategies as st
@@ -277,14 +278,6 @@ def test_the_data_are_csv_files_next_to_the_page(tmp_path):
     assert "5 nights of history, 1 series" in " ".join(page.split())
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
-    path = tmp_path / "night.html"
-    path.mkdir()
-    with pytest.raises(OSError):
-        write_file(path, "new")
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path):
     """A reason is the output of a program, and a spreadsheet computes cells that begin like that."""
     texts = ['=HYPERLINK("http://evil/")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", " =1", "\t=1"]
@@ -306,33 +299,33 @@ def collected(*raw):
 @pytest.mark.parametrize(
     ("facts", "state"),
     [
-        ({"rows": [made.row()]}, page_cases.PASS),
-        ({"rows": [made.row(), made.row("other", verdict="inconclusive")]}, page_cases.OPEN),
-        ({"rows": [made.opened("noisy"), made.opened("slower", "other")]}, page_cases.SLOWER),
-        ({"rows": [made.opened("close"), made.opened("faster", "other")]}, page_cases.FASTER),
-        ({"rows": [made.row(), made.opened("noisy"), made.opened("close", "other")]}, page_cases.CLOSE),
-        ({"rows": [made.row(), made.opened("noisy", "other")]}, page_cases.NOISY),
-        ({"rows": [made.row(expected=True)]}, page_cases.KNOWN),
-        ({"result": "xfail"}, page_cases.KNOWN),
-        ({"rows": [made.row(verdict="emulated", expected=True)]}, page_cases.EMULATED),
-        ({"rows": [made.alone()], "variant": "bare"}, page_cases.BARE),
-        ({"rows": [made.alone()], "variant": "bare", "perfvalues": {"s:p:rate": REFERENCED}}, page_cases.PASS),
-        ({"result": "skip", "skip_reason": "no image"}, page_cases.SKIP),
-        ({**FAILED, "fail_phase": "performance"}, page_cases.FAIL),
-        (FAILED, page_cases.FAIL),
-        ({**FAILED, "fail_phase": "compile_wait"}, page_cases.UNMEASURED),
-        ({"result": "abort"}, page_cases.UNMEASURED),
-        ({}, page_cases.PASS),
+        ({"rows": [made.row()]}, states.PASS),
+        ({"rows": [made.row(), made.row("other", verdict="inconclusive")]}, states.OPEN),
+        ({"rows": [made.opened("noisy"), made.opened("slower", "other")]}, states.SLOWER),
+        ({"rows": [made.opened("close"), made.opened("faster", "other")]}, states.FASTER),
+        ({"rows": [made.row(), made.opened("noisy"), made.opened("close", "other")]}, states.CLOSE),
+        ({"rows": [made.row(), made.opened("noisy", "other")]}, states.NOISY),
+        ({"rows": [made.row(expected=True)]}, states.KNOWN),
+        ({"result": "xfail"}, states.KNOWN),
+        ({"rows": [made.row(verdict="emulated", expected=True)]}, states.EMULATED),
+        ({"rows": [made.alone()], "variant": "bare"}, states.BARE),
+        ({"rows": [made.alone()], "variant": "bare", "perfvalues": {"s:p:rate": REFERENCED}}, states.PASS),
+        ({"result": "skip", "skip_reason": "no image"}, states.SKIP),
+        ({**FAILED, "fail_phase": "performance"}, states.FAIL),
+        (FAILED, states.FAIL),
+        ({**FAILED, "fail_phase": "compile_wait"}, states.UNMEASURED),
+        ({"result": "abort"}, states.UNMEASURED),
+        ({}, states.PASS),
     ],
 )
 def test_a_case_has_one_of_these_states(facts, state):
     (case,) = collected(made.case(**facts))
-    assert page_cases.state(case) is state
+    assert states.state_of(case) is state
 
 
 def test_no_two_states_share_word_or_sign():
     for field in ("word", "sign", "meaning"):
-        assert len({getattr(state, field) for state in page_cases.ALL}) == len(page_cases.ALL)
+        assert len({getattr(state, field) for state in states.ALL}) == len(states.ALL)
 
 
 def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_of_skips():
@@ -354,7 +347,7 @@ def test_a_case_that_was_aborted_before_it_was_skipped_leads_to_the_abort():
     (case,) = collected(*runs)
     ((failed, run),) = page_cases.failures([case])
     link = page_cases.links([failed], by_reason([case]))[case.key]
-    assert (link.anchor, page_cases.state(case), run.result) == ("failure-1", page_cases.UNMEASURED, "abort")
+    assert (link.anchor, states.state_of(case), run.result) == ("failure-1", states.UNMEASURED, "abort")
 
 
 def report(words, *raw, files=("<builtin>",)):
@@ -420,25 +413,13 @@ def test_commands_are_one_line_and_select_one_case(shown):
         assert len({name for name in names if re.search(words[words.index("-n") + 1], name)}) == 1
 
 
-def test_a_table_does_without_the_packages_of_a_page():
-    code = "import sys; import containercheck.command.report, containercheck.command.nightly; print(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
-    assert "containercheck.command.report" in result.stdout and result.stderr == ""
-    assert "matplotlib" not in result.stdout.split()
-
-
-def command(*arguments, options=(), **environment):
-    words = [sys.executable, *options, "-m", "containercheck", "report", *map(str, arguments)]
-    return subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True)
-
-
 def test_a_database_becomes_a_page_by_one_command(tmp_path):
     path = made.store(
         tmp_path / "results.db", [made.session(number, [made.case(rows=[made.row()])]) for number in range(2)]
     )
     # Its directory is made where there is none.
     page = tmp_path / "pages" / "today" / "night.html"
-    result = command("--html", page, "--database", path)
+    result = run_command("report", "--html", page, "--database", path)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"written: {page}, ")
     assert "2 nights of history" in page.read_text()
@@ -446,23 +427,10 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
 
 def test_a_python_without_the_packages_of_a_page_names_them(tmp_path):
     # Without its own packages, this Python is any other one.
-    result = command("--html", tmp_path / "x.html", options=["-S"], PYTHONPATH=str(REPOSITORY / "checks"))
+    words = [sys.executable, "-S", "-m", "containercheck", "report", "--html", tmp_path / "x.html"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
+    result = subprocess.run(words, env=environment, capture_output=True, text=True)
     assert result.returncode == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
     assert "run .venv/bin/containercheck report" in line
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["--database", "x.db"], 64, "name either reports"),
-        (["--htm", "x.html"], 64, "report: error: unrecognized arguments: --htm"),
-        (["--html", "x.html", "--database", "none.db"], 2, "report: error: there is no results database none.db"),
-    ],
-)
-def test_a_wrong_request_is_an_error_in_one_line(arguments, status, message):
-    result = command(*arguments)
-    assert result.returncode == status
-    assert message in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.stderr

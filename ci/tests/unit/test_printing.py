@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from conftest import BARE, facts_of, run_of
@@ -32,11 +31,7 @@ def run_once(tmp_path, script, most):
     """Run a script once, and return its part of the record."""
     (tmp_path / "script.sh").write_text(script)
     done = subprocess.run(
-        [sys.executable, "-c", ONCE.format(most=most)],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=300,
+        [sys.executable, "-c", ONCE.format(most=most)], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300
     )
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -90,12 +85,3 @@ def test_one_endless_line_is_a_short_reason(tmp_path):
     (problem,) = judged.final_problems()
     assert problem.startswith("round 1, baseline: exit status 1: error: xxx") and len(problem) < 2 * texts.LINE
     assert "xxx... (" in problem
-
-
-def test_of_a_long_file_both_ends_are_read_by_whole_lines(tmp_path):
-    path = Path(tmp_path, "err")
-    path.write_text("first\nsecond\n" + "step\n" * 100 + "last\n")
-    assert texts.ends(path, 8, 7) == "first\nlast\n"
-    assert texts.ends(path) == path.read_text()
-    path.write_text("x" * 100)
-    assert texts.ends(path, 8, 7) == "x" * 8 + "\n" + "x" * 7

@@ -18,7 +18,8 @@ import pytest
 from conftest import eventually, write_program
 from containercheck.report.view import CaseView
 from containercheck.results.cases import collect
-from containercheck.session import progress
+from containercheck.session import progress, reframe_process
+from containercheck.session.session import _loading
 
 SESSION = """
 import sys
@@ -245,3 +246,20 @@ def test_in_a_log_it_is_a_line_now_and_then(tmp_path):
     assert b"\x1b" not in seen
     assert b"\r" not in seen
     assert {b"[ 0 of 1 done ]", b"what ReFrame printed"} == set(seen.splitlines())
+
+
+def test_the_files_of_the_shortest_cases_come_first(tmp_path):
+    place = reframe_process.Workplace(tmp_path, str(tmp_path))
+    files = {name: tmp_path / f"{name}.py" for name in ("a_long", "b_not_selected", "c_short")}
+    for path in files.values():
+        path.touch()
+    raw = {"runs": [{"testcases": [case_of("Long", files["a_long"], 60.0), case_of("Short", files["c_short"], 5.0)]}]}
+    words = _loading(place, collect([raw]))
+    assert [Path(word).stem for word in words if word != "-c"] == ["c_short", "a_long", "b_not_selected"]
+    # A dry run, or checks of another directory.
+    assert _loading(place, ()) == ["-c", str(tmp_path)]
+
+
+def case_of(name, file, seconds):
+    facts = {"system": "here", "partition": "one", "environ": "builtin", "result": "pass"}
+    return {**facts, "name": name, "unique_name": name, "filename": str(file), "expected": {"expected": seconds}}

@@ -7,7 +7,7 @@ import re
 
 import made
 import pytest
-from containercheck.report import scaling, table
+from containercheck.report import scaling, view
 from containercheck.results.formatting import count
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,7 +59,7 @@ def test_a_variant_has_a_line_beneath_the_table():
     line = "Code integrated, rate: 1 node 12.3 ns/day, 2 nodes 21.9 ns/day: speed-up 1.78, efficiency 89 % (bare 91 %)"
     assert told(*raw) == [line]
     # A heading and two metrics are above it.
-    assert table.lines(made.cases(raw))[3] == line
+    assert view.lines(made.cases(raw))[3] == line
     assert told(*ran("bare", {1: 10.0, 2: 19.0, 4: 36.0})) == [
         "Code bare, rate: 1 node 10 ns/day, 2 nodes 19 ns/day, 4 nodes 36 ns/day: "
         "speed-up 1.9 and 3.6, efficiency 95 % and 90 %"
@@ -251,7 +251,7 @@ def test_a_container_s_policy_is_compared_with_no_dlb_in_the_same_container():
         "full sharing, a /dev/shm each 1.5",
     ]
     assert scaling.lines(cases) == lines
-    assert [line for line in table.lines(cases) if "speed-up against" in line] == lines
+    assert [line for line in view.lines(cases) if "speed-up against" in line] == lines
 
 
 def test_other_checks_have_no_policies():

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from containercheck.report import table
+from containercheck.report import table, view
 from containercheck.results import selections
 from containercheck.results.cases import Case, collect, merged, save
 from containercheck.results.row import Row
@@ -193,10 +193,7 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
             [case("A", row(needed=19, rounds=2, spread_source="default"))],
             "the only verdict is open after too few rounds for a forecast: containercheck run --resume",
         ),
-        (
-            [case("A", row("fail"), row(needed=20), result="fail")],
-            "the only verdict is closed",
-        ),
+        ([case("A", row("fail"), row(needed=20), result="fail")], "the only verdict is closed"),
     ],
 )
 def test_the_last_line_says_how_far_the_verdicts_are(cases, text):
@@ -246,7 +243,7 @@ def test_later_runs_are_appended_and_the_last_one_that_says_something_counts():
     code, other = collect([final])
     assert [code.rows[0].verdict, code.earlier[0].rows[0].verdict] == ["pass", "inconclusive"]
     assert (code.notes, other.result) == (("a note",), "pass")
-    assert table.lines([code])[-1].endswith("the only verdict is closed")
+    assert view.lines([code])[-1].endswith("the only verdict is closed")
     assert merged({}, later) == later
 
 

@@ -6,19 +6,20 @@ import math
 from itertools import permutations, product
 from pathlib import Path
 
+import boundaries as made
 import numpy as np
 import pytest
+import simulation
 from conftest import facts_of
 from containercheck import Metric
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats import boundaries
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, TOGETHER, Pairs, Prior
-from paired import NONE, WILD, judged, load, noisy
+from paired import NONE, WILD, judged, noisy
 from scipy import special
 
 TABLE = json.loads(Path(boundaries.__file__).with_suffix(".json").read_text())
-made, simulation = load("boundaries"), load("simulation")
 
 
 # When it ends.

@@ -68,7 +68,7 @@ def test_a_live_job_in_a_pid_namespace_keeps_its_directory(tmp_path, monkeypatch
 
 def unpacking(directory):
     """Return the script that unpacks an image in its container, as the job's script has it."""
-    image = Container(by_name("Apptainer"), "image.sif", unpacked_to="image.unpacked")
+    image = Container(by_name("Apptainer"), "image.sif")
     bare = Side("baseline", "bare", Program("app"))
     side = Side("subject", "generic", Program("app"), Launcher(), image, compared_with="baseline")
     site = Site("cluster:compute", is_here=True, architecture="x86_64", cores=4, gpus=0)

@@ -10,10 +10,9 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
-from conftest import entry_of
+from conftest import entry_of, write_program
 from containercheck import Step, software
 from containercheck.application.declare import PROGRAM
 from containercheck.check import build
@@ -115,8 +114,7 @@ def test_what_to_do_about_absent_software_is_what_the_check_and_the_site_say(fac
 
 
 def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
-    (tmp_path / "gmx_own").write_text("#!/bin/sh\n")
-    (tmp_path / "gmx_own").chmod(0o755)
+    write_program(tmp_path / "gmx_own", "")
     wanted = Wanted("GROMACS", "gmx_own", environ={"PATH": str(tmp_path)})
     assert host.provide_program(wanted, HERE).program == "gmx_own"
     (look,) = host.provide_program(wanted, AWAY).activate
@@ -238,15 +236,6 @@ def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):
             with pytest.raises(ReframeError, match="^no space$"):
                 software.require_built(tmp_path, "err")
     software.require_built(tmp_path, "err")
-
-
-def test_a_job_that_builds_is_small():
-    scheduler = SimpleNamespace(registered_name="slurm")
-    job = SimpleNamespace(scheduler=scheduler, options=None)
-    build._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
-    assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", ["--no-requeue"])
-    build._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
-    assert job.options == ["--no-requeue", "--partition=build"]
 
 
 def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):

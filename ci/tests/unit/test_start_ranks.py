@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands
+from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands, write_program
 from containercheck.job import confirmation, launch, observation, rounds, start_ranks
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.job.outputs.facts import Facts
@@ -40,13 +40,10 @@ NEEDS_WORDS = f"started='{{{{start}}}}'\nif [ -n \"$started\" ]; then\n{ONE_JOB}
 
 def launcher(directory, version="mpirun (Open MPI) 5.0.7", pmix="5.0.7", greets=""):
     """Make a launcher that says its version, and starts a command with its PMIx."""
-    program = directory / "launcher"
     offers = f"export PMIX_VERSION={pmix}" if pmix else "true"
-    program.write_text(
-        f"#!/bin/sh\n{greets}[ $1 != --version ] || {{ echo '{version}'; exit; }}\n{offers}\nexec \"$@\"\n"
-    )
-    program.chmod(0o755)
-    return str(program)
+    commands = f"{greets}[ $1 != --version ] || {{ echo '{version}'; exit; }}\n{offers}\nexec \"$@\""
+    write_program(directory / "launcher", commands)
+    return str(directory / "launcher")
 
 
 @pytest.fixture
@@ -242,11 +239,7 @@ def fails_at(number, otherwise=ONE_JOB):
     ("plain", "patience", "line"),
     [
         # Without it nothing changes.
-        (
-            SINGLETONS,
-            300.0,
-            IN_VAIN,
-        ),
+        (SINGLETONS, 300.0, IN_VAIN),
         # The first start fails; the next one, the same again, does not.
         (fails_at(1), 300.0, "generic: started again in the same way, its ranks came up: the start fails at times"),
         # Without it all starts fail; with it, the second one.
@@ -275,13 +268,13 @@ def test_a_variable_that_keeps_no_ranks_apart_or_only_sometimes_is_not_proven(
 def test_another_pmi_plugin_is_tried_and_proven(explained, tmp_path, monkeypatch, working, host_mpi, advice):
     """The script stands for a real srun, which test_like.py has."""
     srun = tmp_path / "srun"
-    srun.write_text(
-        "#!/bin/sh\ncase $1 in\n"
+    write_program(
+        srun,
+        "case $1 in\n"
         "--version) echo 'slurm 22.05.8' ;;\n"
         "--mpi=list) printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\n\\tcray_shasta\\n' ;;\n"
-        f"--mpi={working}) {ONE_JOB};;\n*) {SINGLETONS};;\nesac\n"
+        f"--mpi={working}) {ONE_JOB};;\n*) {SINGLETONS};;\nesac",
     )
-    srun.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     start = "./srun --mpi=pmi2 {{start}} -n 2 mpi-ranks"
     lines = explained(start, f"{shlex.quote(str(srun))} --mpi=pmi2 -n 2", nodes=2, host_mpi=host_mpi)

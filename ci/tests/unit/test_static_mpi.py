@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import write_program
 from containercheck import ContainerCheck, software
 from containercheck.check.variants import StaticMpiSides
 from containercheck.job import contract
@@ -45,11 +46,8 @@ def test_the_program_is_linked_twice_and_runs_with_either(tmp_path):
 def test_a_compiler_that_links_no_mpi_statically_is_a_skip_that_says_what_to_install(tmp_path, monkeypatch, script):
     """It may fail, or not know the option and link the library all the same."""
     compiler = tmp_path / "programs" / "mpicc.mpich"
-    compiler.parent.mkdir()
-    compiler.write_text(f'#!/bin/sh\ncase " $* " in *" -static-mpi "*) ;; *) exit 0;; esac\n{script}\n')
-    compiler.chmod(0o755)
-    (compiler.parent / "ldd").write_text("#!/bin/sh\necho libmpich.so.12\n")
-    (compiler.parent / "ldd").chmod(0o755)
+    write_program(compiler, f'case " $* " in *" -static-mpi "*) ;; *) exit 0;; esac\n{script}')
+    write_program(compiler.parent / "ldd", "echo libmpich.so.12")
     monkeypatch.setenv("PATH", str(compiler.parent), prepend=":")
     with pytest.raises(
         Unavailable, match=r"^no software: the compiler's -static-mpi links no MPI: install MPICH's libm"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import made
 import pytest
+from conftest import run_command
 from containercheck.command import run
 from containercheck.job.stats import boundaries
-from containercheck.report import junit, table
-from containercheck.results import selections
+from containercheck.report import table, view
+from containercheck.results import exported, selections
 from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,11 +71,11 @@ def case(*rows, **facts):
 def lines_of(*rows, variant="generic"):
     """Return the lines of the table for a case, whose rows are as given."""
     raw = made.case(variant=variant)
-    return table.lines(made.cases([{**raw, "results": list(rows)}]))
+    return view.lines(made.cases([{**raw, "results": list(rows)}]))
 
 
 def test_what_people_read_of_a_session():
-    printed = "\n".join(table.lines(made.cases(SESSION))) + "\n"
+    printed = "\n".join(view.lines(made.cases(SESSION))) + "\n"
     if not GOLDEN.exists():
         GOLDEN.write_text(printed)
         pytest.fail(f"{GOLDEN} was not there: look at it, and keep it")
@@ -113,10 +112,10 @@ def test_sides_other_than_bare_and_the_variant_are_named():
 def test_axes_that_differ_and_several_partitions_are_named():
     cases = [made.case(axes=f" %size={size} %kind=a", rows=[made.row()]) for size in (1, 2)]
     skipped = made.case(axes=" %size=3 %kind=b", result="skip", skip_reason="full")
-    lines = table.lines(made.cases([*cases, skipped]))
+    lines = view.lines(made.cases([*cases, skipped]))
     assert [line.split()[:3] for line in lines[1:3]] == [["Code", "size=1", "generic"], ["Code", "size=2", "generic"]]
     cases[1]["partition"] = "other"
-    heading, _, second, *_ = table.lines(made.cases(cases))
+    heading, _, second, *_ = view.lines(made.cases(cases))
     assert (heading.split()[:2], second.split()[:3]) == (["application", "partition"], ["Code", "size=2", "other"])
 
 
@@ -210,7 +209,8 @@ def test_skips_are_grouped_by_reason_and_do_not_count_as_run():
     skips = [made.case(nodes=nodes, result="skip", skip_reason="no software", provenance={}) for nodes in (1, 2, 4, 8)]
     cases = made.cases([*skips, made.case(nodes=16, result="skip", skip_reason="no image", provenance={})])
     assert selections.ran(cases) == []
-    assert table.lines(cases) == ["skipped: Code (4 case(s)): no software", "skipped: Code (1 case(s)): no image"]
+    skipped = ["not run:", "  Code (4 case(s)): no software", "  Code (1 case(s)): no image"]
+    assert view.lines(cases) == ["no case was run", *skipped]
 
 
 @pytest.mark.parametrize("phase", ["performance", "sanity"])
@@ -219,10 +219,10 @@ def test_a_failure_is_final(phase, later):
     failed = made.case(rows=[made.row()], result="fail", fail_phase=phase, fail_reason="rate is worse\n")
     other = made.case("Other", rows=[made.row()])
     cases = made.cases([failed, other], [made.case(rows=[made.row()], result=later)])
-    lines = table.lines(cases)
+    lines = view.lines(cases)
     assert selections.problems(cases) == ["1 of 2 checks failed: see above"]
     passed_later = ", and passed later" if later == "pass" else ""
-    assert f"FAILED{passed_later}: Code generic, 1 node(s): rate is worse" in lines
+    assert f"FAILED{passed_later}: Code generic: rate is worse" in lines
     assert sum(line.startswith("Code") for line in lines) == 1
 
 
@@ -234,19 +234,15 @@ def test_a_failure_has_the_command_that_repeats_it():
         made.case("GROMACS", "generic", compared=compared, **failed),
         made.case("IMB", "bare", **failed),
     ]
-    lines = table.lines(made.cases(cases))
-    assert [line for line in lines if line.startswith("to repeat")] == [
-        "to repeat HPL generic: bash '/stage/one two/reproduce.sh' subject",
-        "to repeat GROMACS generic: bash '/stage/one two/reproduce.sh' new",
-        "to repeat IMB bare: bash '/stage/one two/reproduce.sh' baseline",
+    lines = view.lines(made.cases(cases))
+    assert [line for line in lines if "to repeat" in line] == [
+        "  to repeat HPL generic: bash '/stage/one two/reproduce.sh' subject",
+        "  to repeat GROMACS generic: bash '/stage/one two/reproduce.sh' new",
+        "  to repeat IMB bare: bash '/stage/one two/reproduce.sh' baseline",
     ]
 
 
 # The command.
-
-
-def print_report(path):
-    return subprocess.run([sys.executable, "-m", "containercheck", "report", path], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("content", [None, "no json", '{"runs": []}', '{"runs": [{}]}'])
@@ -254,7 +250,7 @@ def test_a_session_without_results_is_an_error(tmp_path, content):
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)
-    result = print_report(path)
+    result = run_command("report", path)
     assert result.returncode == 2
     assert result.stderr.startswith("report: error: ")
     assert "Traceback" not in result.stderr
@@ -264,7 +260,7 @@ def test_reports_are_printed_with_their_status(tmp_path):
     path = tmp_path / "report.json"
     for case_, status in ((made.case(rows=[made.row()], **SLOW), 1), (made.case(rows=[made.row()]), 0)):
         path.write_text(json.dumps({"runs": [{"testcases": [case_]}]}))
-        result = print_report(path)
+        result = run_command("report", path)
         assert (result.returncode, "1 of 1 checks failed: see above" in result.stderr) == (status, status == 1)
         assert result.stdout.startswith("\napplication  variant  nodes  metric  bare  ")
 
@@ -278,7 +274,7 @@ def test_the_report_counts_on_the_limits_of_the_verdict():
 
 
 def written(tmp_path, cases, alarms=(), problems=()):
-    junit.write(tmp_path / "junit.xml", cases, alarms, problems)
+    exported.write_junit(tmp_path / "junit.xml", cases, alarms, problems)
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
     return ElementTree.parse(tmp_path / "junit.xml").getroot()
 

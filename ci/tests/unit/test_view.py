@@ -6,7 +6,7 @@ import re
 
 import made
 import pytest
-from containercheck.report import table, view
+from containercheck.report import states, table, view
 from containercheck.report.view import CaseView
 from made import alone, case, opened, row
 
@@ -28,7 +28,7 @@ def shown(view, raw, result, rows):
 
 def test_a_case_that_passed_is_told_by_its_worst_metric():
     line = line_of(row("fast", overhead=-1), row("near", overhead=4), row("loose", overhead=6, accepted=[None, 30.0]))
-    assert (line.state, line.metric, line.value) == ("pass", "near", "+4 ± 2 %")
+    assert (line.state.shown, line.metric, line.value) == ("pass", "near", "+4 ± 2 %")
     assert line.rest == "12 rounds; all 3 pass"
 
 
@@ -39,19 +39,19 @@ def test_a_case_that_failed_is_told_by_the_worst_of_what_failed():
         row("b", overhead=200, verdict="fail"),
     ]
     line = line_of(*rows, result="fail")
-    assert (line.state, line.metric, line.rest) == ("FAIL", "b", "12 rounds; 2 of 3 fail, 1 open")
+    assert (line.state.shown, line.metric, line.rest) == ("FAIL", "b", "12 rounds; 2 of 3 fail, 1 open")
 
 
 @pytest.mark.parametrize(("kind", "state"), [("slower", "slow?"), ("faster", "fast?"), ("close", "open")])
 def test_the_most_urgent_open_metric_is_shown(kind, state):
     line = line_of(row("fine"), opened("noisy", "noisy"), opened(kind, "asked", overhead=8))
-    assert (line.state, line.metric) == (state, "asked")
+    assert (line.state.shown, line.metric) == (state, "asked")
     assert line.rest == f"12 rounds; {opened(kind)['answer']}"
 
 
 def test_a_bare_case_has_its_value():
     line = line_of(alone("rate", 123.456), variant="bare")
-    assert (line.state, line.name, line.metric, line.value, line.rest) == (
+    assert (line.state.shown, line.name, line.metric, line.value, line.rest) == (
         "ran",
         "Code bare",
         "rate",
@@ -61,7 +61,7 @@ def test_a_bare_case_has_its_value():
 
 
 def test_a_case_that_did_not_come_to_metrics_has_a_line_too():
-    assert line_of(result="fail") == view.Line("FAIL", "Code generic")
+    assert line_of(result="fail") == view.Line(states.UNMEASURED, "Code generic")
     shown_view = CaseView(is_terminal=False)
     assert shown(shown_view, case(), "fail", []).splitlines() == ["FAIL  Code generic", "FAILED: Code generic: fail"]
 
@@ -162,8 +162,8 @@ def test_a_session_ends_with_counts_failures_questions_and_what_was_not_run():
             case("E", result="skip", skip_reason="no software: E is licensed"),
         )
     )
-    assert lines[1] == "4 case(s): 1 failed, 1 too slow but not certain, 1 pass, 1 ran bare"
-    assert lines[2] == "FAILED: B generic: wrong energy"
-    assert lines[3].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
+    assert lines[0] == "4 case(s): 1 fail, 1 too slow?, 1 pass, 1 measured"
+    assert lines[1] == "FAILED: B generic: wrong energy"
+    assert lines[2].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
     assert lines[-2:] == ["not run:", "  E (1 case(s)): no software: E is licensed"]
-    assert view.ending([])[1] == "no case was run"
+    assert view.ending([])[0] == "no case was run"

@@ -2,8 +2,8 @@
 
 The entry is a directory with the module of that easyconfig. The dependencies are installed into one tree of the cache
 for each target, which all easyconfigs share: a name and a version identify a module there. ``dependencies`` in the
-directory is a link to that tree. The key of the directory is a digest of the easyconfig, EasyBuild's version, the
-site's configuration file and the target. So a changed easyconfig disturbs no running job.
+directory is a link to that tree. The key of the directory is a digest of the easyconfig's name and content, EasyBuild's
+version, the site's configuration file and the target. So a changed easyconfig disturbs no running job.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -70,7 +70,7 @@ class Module(packing.Tree):
         version = re.sub(r" on host \S+$", "", cache.version_of("EasyBuild", command, name))
         # A name without a directory is that of an easyconfig of EasyBuild's own.
         contents = [_content_of(path) for path in (easyconfig if os.sep in easyconfig else None, site_file)]
-        self.key = f"{target}-{cache.key_of(easyconfig, contents, compiled_for, version)}"
+        self.key = f"{target}-{cache.key_of(Path(easyconfig).name, contents, compiled_for, version)}"
         super().__init__(name, directory, f"{name}-{self.key}", architecture)
         self._processor = target
 

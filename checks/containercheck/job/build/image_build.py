@@ -12,9 +12,9 @@ Arguments of recipes (``{{ NAME }}``):
     JARS             directory of pinned jars; the argument's default is their list
     TREE, PROGRAM    archive of the tree that bare runs (see packing), and the path of its program there
 
-A check may give others, such as ``KERNELS=AVX_512``. A recipe with a label ``MPI`` is for one family only. A
-recipe with a label ``RELEASE`` is for one release only. Recipes that use pip find this machine's settings of pip in
-``/mnt/pip.conf``.
+A check may give others, such as ``KERNELS=AVX_512``. A recipe with a label ``MPI`` is for one family only; the label
+may have the reason too. A recipe with a label ``RELEASE`` is for one release only. Recipes that use pip find this
+machine's settings of pip in ``/mnt/pip.conf``.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -108,7 +108,7 @@ class Recipe:
         return contents
 
     def _label(self, name: str) -> Optional[str]:
-        match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S+)$", self.text, re.MULTILINE)
+        match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S.*)$", self.text, re.MULTILINE)
         return match[1] if match else None
 
     def require(self, architecture: str, release: str, family: str) -> None:
@@ -117,16 +117,17 @@ class Recipe:
         :raises UnsupportedError: it is for another one.
         :raises OSError: requirements that it copies cannot be read.
         """
-        only_release, only_family = self._label("RELEASE"), self._label("MPI")
+        only_release, (only_family, _, reason) = self._label("RELEASE"), (self._label("MPI") or family).partition(" ")
         if only_release not in (None, release):
             raise UnsupportedError(
                 f"no image: {self.name}.def is for {only_release} only, which has its software, and the image would be "
                 f"of {release}: {_INSTEAD}"
             )
-        if only_family is not None and only_family != family:
-            titles = mpi.FAMILIES[only_family].title, mpi.FAMILIES[family].title
+        if only_family != family:
+            title, needed = (mpi.FAMILIES[name].title for name in (only_family, family))
+            why = f" {reason}" if reason else ""
             raise UnsupportedError(
-                f"no image: {self.name}.def is for {titles[0]} only, and the partition's MPI is {titles[1]}: {_INSTEAD}"
+                f"no image: {self.name}.def is for {title} only{why}, and the partition's MPI is {needed}: {_INSTEAD}"
             )
         for path in self.copied_files():
             problem = machine.not_for(self.name, path, architecture) if path.name == "requirements.txt" else None

@@ -307,9 +307,17 @@ class Pulled(OfRegistry):
     :param runtime: its command.
     :param wanted: architecture of the machines that are to run it, as ``uname -m`` prints it; None for any. An index
         has one digest for the images of all architectures.
+    :param key: fingerprint of the key that must have signed it; None for any image.
     """
 
-    def __init__(self, reference: str, directory: cache.AnyPath, runtime: str, wanted: Optional[str] = None) -> None:
+    def __init__(
+        self,
+        reference: str,
+        directory: cache.AnyPath,
+        runtime: str,
+        wanted: Optional[str] = None,
+        key: Optional[str] = None,
+    ) -> None:
         """Determine the path in the cache.
 
         :raises CacheError: the reference is not pinned.
@@ -326,7 +334,11 @@ class Pulled(OfRegistry):
         name = file_name(texts.without_credentials(match["address"]).split("/")[-1])
         words = "-".join(filter(None, (name, wanted, match["digest"][:12])))
         super().__init__(name, directory, f"{words}.sif", reference)
-        self.runtime, self.wanted = runtime, wanted
+        self.runtime, self.wanted, self.key = runtime, wanted, key
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Return whether it is the pinned image, and was pulled with the same demand for a signature."""
+        return record.get("signed_by") == self.key and super().intact(record)
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Pull it.
@@ -340,7 +352,10 @@ class Pulled(OfRegistry):
         if self.is_file and content["sha256"] != self.digest:
             raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {content['sha256']}"))
         require_architecture(pulled, self.wanted, self.shown)
-        return pulled, {**content, **content_of_image(self.runtime, pulled), "reference": self.shown}
+        signed = {"signed_by": self.key} if self.key else {}
+        if self.key and self.key.upper() not in signers_of(self.runtime, pulled):
+            raise CacheError(self.failed(f"it has no valid signature of the key {self.key}, the site's image_key"))
+        return pulled, {**content, **content_of_image(self.runtime, pulled), **signed, "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
         """Return the facts of the image, for a check's provenance; it must be in the cache.
@@ -442,16 +457,42 @@ def _unpinned(reference: str) -> str:
 
 
 def image_of_registry(
-    reference: str, directory: cache.AnyPath, runtime: str, architecture: Optional[str] = None
+    reference: str,
+    directory: cache.AnyPath,
+    runtime: str,
+    architecture: Optional[str] = None,
+    key: Optional[str] = None,
 ) -> Union[Pulled, Kept]:
     """Return an image of a registry, as a runtime has images.
 
     :param runtime: command of the container runtime.
     :param architecture: architecture of the machines that are to run it; None for any.
-    :raises CacheError: the reference is not pinned.
+    :param key: fingerprint of the key that must have signed it; None for any image.
+    :raises CacheError: the reference is not pinned, or the runtime cannot verify signatures.
     """
     row = container_runtimes.by_command(runtime)
-    return Kept(reference, directory, row) if row.storage else Pulled(reference, directory, runtime, architecture)
+    if not row.storage:
+        return Pulled(reference, directory, runtime, architecture, key)
+    if key:
+        shown = texts.without_credentials(reference)
+        raise CacheError(f"the image {shown} is not verified: {runtime} has no keys of Apptainer: leave out image_key")
+    return Kept(reference, directory, row)
+
+
+def signers_of(runtime: str, image: Path) -> List[str]:
+    """Return the fingerprints of the keys that signed an image file; none if a signature or a part is not valid.
+
+    :param runtime: command of a runtime that runs image files; its keyring has the public keys.
+    """
+    words = [runtime, "verify", "--all", "--local", "--json", str(image)]
+    try:
+        process = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=LIMIT
+        )
+        signers = json.loads(process.stdout.decode())["SignerKeys"] if process.returncode == 0 else []
+        return [each["Signer"]["Fingerprint"].upper() for each in signers]
+    except (OSError, ValueError, LookupError, TypeError, subprocess.TimeoutExpired):
+        return []
 
 
 # Conversions

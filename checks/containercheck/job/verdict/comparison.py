@@ -18,7 +18,7 @@ from containercheck.job.verdict.builds import Build
 #: Verdict on emulated processors: nothing is judged.
 EMULATED = "emulated"
 #: Result of the fresh rounds of a failure (job/confirmation.py).
-CONFIRMED, REFUTED, UNCONFIRMED = "confirmed", "refuted", "unconfirmed"
+CONFIRMED, REFUTED, UNCONFIRMED, BUSY = "confirmed", "refuted", "unconfirmed", "busy"
 
 
 #: Largest distance between an estimate and an end of its interval that is still useful. In percent, or in tolerances of
@@ -41,10 +41,11 @@ def says_something(distance: Optional[float], unit: str, tolerance: Optional[flo
 class Confirmed(NamedTuple):
     """The result of the fresh rounds of a metric that failed.
 
-    :ivar result: :data:`CONFIRMED`, :data:`REFUTED`, or :data:`UNCONFIRMED` if there were too few.
+    :ivar result: :data:`CONFIRMED`, :data:`REFUTED`, or :data:`UNCONFIRMED` if there were too few; :data:`BUSY` if
+        other processes on the node explain the failure.
     :ivar rounds: number of fresh rounds.
     :ivar first: number of rounds in which the metric failed; ``above`` of these exceeded the accepted overhead.
-    :ivar why: reason for too few rounds.
+    :ivar why: reason for too few rounds, or the others' part of the node.
     """
 
     result: str
@@ -58,6 +59,8 @@ class Confirmed(NamedTuple):
         counts = f"above it in {self.above} of {self.first} rounds"
         if self.result == CONFIRMED:
             return f"{counts}, confirmed in {self.rounds} more"
+        if self.result == BUSY:
+            return f"{counts}, but {self.why}"
         if self.result == REFUTED:
             return f"{counts}, and not in {self.rounds} more"
         return f"{counts}, not confirmed: {self.why}" + (f" after {self.rounds} more" if self.rounds else "")
@@ -99,8 +102,8 @@ class Comparison(NamedTuple):
 
     @property
     def is_refuted(self) -> bool:
-        """Whether it failed, but fresh rounds contradict the failure."""
-        return self.pairs.verdict == FAIL and self.confirmed is not None and self.confirmed.result == REFUTED
+        """Whether it failed, but fresh rounds contradict the failure, or other processes explain it."""
+        return self.pairs.verdict == FAIL and self.confirmed is not None and self.confirmed.result in (REFUTED, BUSY)
 
     @property
     def may_fail(self) -> bool:
@@ -196,8 +199,9 @@ class Comparison(NamedTuple):
     def answer(self) -> str:
         """The known facts about a metric with an open verdict."""
         kind, bound = self.pairs.open_kind, self.pairs.bound
-        if self.is_refuted:
-            return f"{'fast' if self.vanished else 'slow'} once, not again"
+        if self.is_refuted and self.confirmed:
+            once = "fast" if self.vanished else "slow"
+            return f"{once}, but {self.confirmed.why}" if self.confirmed.result == BUSY else f"{once} once, not again"
         if kind == SLOWER:
             return "too slow, not yet certain"
         if kind == FASTER and self.expected:

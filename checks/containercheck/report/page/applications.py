@@ -14,7 +14,7 @@ from typing import Union
 
 from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
-from containercheck.report import scaling, table
+from containercheck.report import scaling, states, table
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import mpi_times, plots, published
 from containercheck.report.page.cases import Table, finite, variant_order
@@ -153,7 +153,7 @@ def _metrics(application: str, cases: Sequence[Case]) -> Table:
 def _metric(case: Case, row: Row) -> tuple[str, ...]:
     head = (page_cases.name(case), case.place, row.metric)
     sides = (table.side(row, side, row.baseline_label != "bare") for side in (BASELINE, SUBJECT))
-    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or page_cases.state(case).word)
+    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or states.state_of(case).word)
 
 
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:

@@ -1,7 +1,4 @@
-"""Show the cases of a night on the page: names, states, matrix, failures, commands that repeat them, and provenance.
-
-Each state has a word and a sign in addition to its color.
-"""
+"""Show the cases of a night on the page: names, matrix, failures, commands that repeat them, and provenance."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.job.explain import explanation
-from containercheck.job.stats import forecasts
+from containercheck.report import states
+from containercheck.report.states import State
 from containercheck.report.table import Reason
 from containercheck.results import selections
 from containercheck.results.cases import Asked, Case, Key
 from containercheck.results.formatting import count, first, size, typed
-from containercheck.results.row import EMULATED as NOT_JUDGED
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import OTHERS
 from containercheck.session.usage import FULL
@@ -125,64 +122,6 @@ def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     return listed(cases)
 
 
-@dataclass(frozen=True)
-class State:
-    """A state of a case.
-
-    :ivar color: name of a color of the page.
-    :ivar meaning: text of the legend.
-    """
-
-    word: str
-    sign: str
-    color: str
-    meaning: str
-
-
-FAIL = State("fail", "✗", "bad", "slower than accepted, confirmed in the same job; or wrong answers, ranks, a hang")
-UNMEASURED = State("not run", "!", "bad", "ended before anything was measured: aborted, not set up, not built")
-SLOWER = State("too slow?", "▲", "doubt", "slower than accepted in most rounds, not certain yet")
-FASTER = State("too fast?", "▼", "doubt", "better than its rounds explain: does it compute the same?")
-CLOSE = State("close", "◇", "doubt", "close to the tolerance: more rounds may not decide")
-NOISY = State("noisy", "…", "doubt", "its rounds spread too much; the largest possible overhead is shown")
-OPEN = State("open", "?", "doubt", 'more rounds may not decide; see "Not measured"')
-KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
-EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged: the processors are emulated")
-PASS = State("pass", "✓", "good", "every metric is within its tolerance")
-BARE = State("measured", "○", "muted", "bare only, without a reference to compare it with")
-SKIP = State("skipped", "–", "muted", "not run; the number leads to the reason")
-#: State of a case by the most urgent kind of its open metrics.
-OF_KIND = {forecasts.SLOWER: SLOWER, forecasts.FASTER: FASTER, forecasts.CLOSE: CLOSE, forecasts.NOISY: NOISY}
-#: All states, the worst first.
-ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
-
-
-def state(case: Case) -> State:
-    """Return the state of a case."""
-    run = selections.failure(case)
-    if run:
-        return FAIL if selections.is_regression(run) else UNMEASURED
-    if case.result == "skip":
-        return SKIP
-    still_open = selections.open_rows(case)
-    if still_open:
-        return OF_KIND.get(still_open[0].open_kind, OPEN)
-    if any(row.verdict == NOT_JUDGED for row in case.rows):
-        return EMULATED
-    if case.result in ("xfail", "xpass") or any(row.expected for row in case.rows):
-        return KNOWN
-    compared = any(row.is_comparison for row in case.rows)
-    # The entries are value, reference, lower and upper bound, unit and result; 0 stands for no reference.
-    referenced = any(tuple(values[1:4]) != (0, None, None) for values in case.performance.values())
-    return PASS if compared or referenced or not case.rows else BARE
-
-
-def counted(cases: Iterable[Case]) -> list[tuple[State, int]]:
-    """Return the number of cases in each state, the worst first, without states of 0 cases."""
-    case_states = [state(case) for case in cases]
-    return [(kind, case_states.count(kind)) for kind in ALL if kind in case_states]
-
-
 def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     """Return the command that runs exactly these cases of one partition and environment; "" for none.
 
@@ -253,7 +192,9 @@ def remark(case: Case, run: Case) -> str:
 
 def still_open(cases: Iterable[Case]) -> list[Case]:
     """Return the cases with open verdicts, the most urgent first."""
-    return sorted((case for case in cases if selections.open_rows(case)), key=lambda case: ALL.index(state(case)))
+    return sorted(
+        (case for case in cases if selections.open_rows(case)), key=lambda case: states.ALL.index(states.state_of(case))
+    )
 
 
 def open_metrics(case: Case) -> list[str]:
@@ -359,15 +300,15 @@ def _label(case: Case, ran: Collection[str]) -> str:
 def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, ...]:
     by_state: dict[State, list[Case]] = {}
     for case in cases:
-        by_state.setdefault(state(case), []).append(case)
+        by_state.setdefault(states.state_of(case), []).append(case)
     if len(by_state) > 1:
         # A cell with cases that ran does not show skips.
-        by_state.pop(SKIP, None)
+        by_state.pop(states.SKIP, None)
     return tuple(
         CellState(
             kind, len(by_state[kind]), next((links[case.key] for case in by_state[kind] if case.key in links), None)
         )
-        for kind in ALL
+        for kind in states.ALL
         if kind in by_state
     )
 

@@ -24,13 +24,13 @@ from containercheck.history.causes import causes
 from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
-from containercheck.report import table
+from containercheck.report import states, table
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import published, trends
 from containercheck.report.page.applications import applications
 from containercheck.results import selections
-from containercheck.results.cases import Case, write_file
-from containercheck.results.formatting import count
+from containercheck.results.cases import Case
+from containercheck.results.formatting import count, write_file
 
 #: Most plots of trends and over nodes; most cases with all details, as a whole partition may be down (others have name
 #: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.
@@ -96,8 +96,7 @@ def html(
     shown = applications(followed, MOST_PLOTS - len(drawn))
     failures, skips = page_cases.failures(cases), table.by_reason(cases)
     failed, unmeasured = (
-        [pair for pair in failures if page_cases.state(pair[0]) is state]
-        for state in (page_cases.FAIL, page_cases.UNMEASURED)
+        [pair for pair in failures if states.state_of(pair[0]) is state] for state in (states.FAIL, states.UNMEASURED)
     )
     in_full = [case for case, _ in (*failed[:MOST_CASES], *unmeasured[:MOST_CASES])]
     links = page_cases.links(in_full, skips)
@@ -110,7 +109,7 @@ def html(
             series=len(series),
             systems=sorted({case.key[0] for case in cases} - {""}),
             cases=len(cases),
-            counted=page_cases.counted(cases),
+            counted=states.counted(cases),
             problems=problems,
             causes=trends.alarms_first(causes(changes)),
             trend_of={trends.group(each): trend.anchor for trend in drawn for each in trend.series},
@@ -153,13 +152,14 @@ def _environment(cases: Sequence[Case]) -> Environment:
 
     # Constants have names in capitals in the templates too.
     environment.globals.update(
-        STATES=page_cases.ALL,
-        OPEN=page_cases.OPEN,
-        SKIP=page_cases.SKIP,
+        STATES=states.ALL,
+        OPEN=states.OPEN,
+        SKIP=states.SKIP,
         MOST=MOST_CASES,
         AT_ONCE=AT_ONCE,
         STYLE=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         page_cases=page_cases,
+        state_of=states.state_of,
         trend_texts=trends,
         command=command,
         command_of=command_of,
@@ -186,7 +186,7 @@ def metrics_csv(night: Night) -> str:
     for case in night.cases:
         when = datetime.fromtimestamp(case.when, timezone.utc).isoformat(timespec="seconds") if case.when else ""
         facts = {"night": night.name, **_place(case, *case.key[:3]), "result": case.result, "completed": when}
-        facts["state"] = page_cases.state(case).word
+        facts["state"] = states.state_of(case).word
         rows += [] if case.rows else [{**facts, "reason": case.reason}]
         for row in case.rows:
             # A row without a comparison has no rounds and no unit of an overhead.

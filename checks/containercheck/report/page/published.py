@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from containercheck.job.project import CHECKS
-from containercheck.report.page import cases as page_cases
+from containercheck.job.contract import CHECKS
+from containercheck.report import states
 from containercheck.report.page.cases import Table, finite
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
@@ -132,14 +132,14 @@ def _is_meant(statement: Statement, row: Row) -> bool:
 
 def _works(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
     """Return the outcome for cases that compare nothing."""
-    states = [page_cases.state(case) for case in cases]
-    failed, unmeasured = states.count(page_cases.FAIL), states.count(page_cases.UNMEASURED)
-    of_all = f"of {count(len(states), 'case')}"
+    found = [states.state_of(case) for case in cases]
+    failed, unmeasured = found.count(states.FAIL), found.count(states.UNMEASURED)
+    of_all = f"of {count(len(found), 'case')}"
     if failed:
         return StatementOutcome(DIFFERS, reason=f"{failed} {of_all} failed")
     if unmeasured:
         return StatementOutcome(OPEN, reason=f"{unmeasured} {of_all} ended before there was an answer")
-    passed = f"{count(len(states), 'case')} passed"
+    passed = f"{count(len(found), 'case')} passed"
     if statement.says == WORKS:
         return StatementOutcome(AGREES, passed)
     return StatementOutcome(OPEN, passed, "nothing compared")
