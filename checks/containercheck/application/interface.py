@@ -234,8 +234,6 @@ class ApplicationFacts(rfm.RegressionTest):
     application_seconds = variable(float, int, value=0.0, loggable=True)
     #: Seconds that the job had its nodes; 0 if it left no record.
     job_seconds = variable(float, int, value=0.0, loggable=True)
-    #: Seconds of these in which it waited for other sessions on its machine.
-    waited_seconds = variable(float, int, value=0.0, loggable=True)
 
     maintainers = ["the containercheck developers"]
     valid_prog_environs = ["*"]

@@ -11,10 +11,11 @@ from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.command.report import last_report
+from containercheck.history import causes
 from containercheck.history.nights import stored
 from containercheck.job import contract
 from containercheck.report import table
-from containercheck.results import exported, sides_seen
+from containercheck.results import exported
 from containercheck.results.cases import Case, ReportError, collect, load, names
 from containercheck.results.formatting import columns, number
 from containercheck.results.row import Row, is_finite
@@ -116,7 +117,9 @@ def differences(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Return a line for each recorded fact that differs, by the names of the cases with the same lines."""
     by_lines: dict[tuple[str, ...], list[Case]] = {}
     for first, second in pairs:
-        by_lines.setdefault(tuple(sides_seen.differences(first.facts, second.facts)), []).append(second.case)
+        by_lines.setdefault(tuple(causes.differences([first.facts], [second.facts], complete=True)), []).append(
+            second.case
+        )
     return {names(cases): list(lines) for lines, cases in by_lines.items()}
 
 

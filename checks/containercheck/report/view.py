@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
-from containercheck.job.verdict.comparison import in_words
 from containercheck.report import machine, scaling, states, table
 from containercheck.report.states import State, state_of
 from containercheck.results import selections
@@ -23,8 +21,6 @@ from containercheck.session.progress import View
 
 #: Most lines of a failure's reason that are shown.
 REASON = 8
-#: Part of a session's time that waits and builds have to take for a line about them.
-NOTABLE = 0.2
 _INDENT = "  "
 #: Styles of a terminal by the color of a state.
 _STYLES = {"bad": "bold red", "doubt": "yellow", "good": "green", "muted": "dim"}
@@ -128,20 +124,6 @@ def failure(case: Case) -> list[str]:
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
     return [*printed, *(f"{_INDENT}{line}" for line in table.repetition(run))]
-
-
-def time_spent(cases: Sequence[Case], began: float) -> str:
-    """Return the line on waits and builds of a session on this machine; empty if they took a small part of its time.
-
-    :param began: seconds of the epoch at which the session began.
-    """
-    runs = [run for case in cases for run in (case, *case.earlier) if run.when >= began and run.scheduler == "local"]
-    parts = {"waiting for other sessions": sum(run.waited for run in runs), "building": selections.built(runs)}
-    seconds = time.time() - began
-    if sum(parts.values()) < NOTABLE * seconds:
-        return ""
-    listed = ", ".join(f"{in_words(part)} {words}" for words, part in parts.items() if part >= NOTABLE * seconds / 2)
-    return f"{in_words(seconds)} in all: {listed}. --minutes plans the rounds only; waits and builds come on top"
 
 
 def files_line(report: str, log: str) -> str:

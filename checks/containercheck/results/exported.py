@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,11 @@ def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
         rows: Iterable[Row | None] = case.rows or (None,)
         for row in rows:
             yield {**place, **(row.to_json() if row else {})}
+
+
+def text_of(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return the text of lines of JSON."""
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
 def read(path: Path) -> list[Case]:

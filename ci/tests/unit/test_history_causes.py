@@ -64,7 +64,7 @@ def test_the_worse_come_first_and_of_several_the_largest():
 
 
 def points(*provenances):
-    return made_series([1.0] * len(provenances), provenance=lambda number: provenances[number]).points
+    return list(provenances)
 
 
 def test_facts_that_come_and_go_or_were_not_recorded_are_no_difference():
