@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.series import BARE, OVERHEAD
 from containercheck.results.formatting import number
 from containercheck.results.sides_seen import SEES, USES, flat
@@ -37,10 +37,10 @@ class ChangeCause:
 
     sentence: str
     differences: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
 
 
-def causes(changes: Sequence[Change]) -> list[ChangeCause]:
+def causes(changes: Sequence[LevelChange]) -> list[ChangeCause]:
     """Return the likely causes; causes of worse values come first.
 
     Changes form a group if they share partition, night, direction and kind of series: bare values, overheads, or both
@@ -48,7 +48,7 @@ def causes(changes: Sequence[Change]) -> list[ChangeCause]:
     """
     moved = {kind: {_metric(change) for change in changes if change.series.kind == kind} for kind in (BARE, OVERHEAD)}
     both = moved[BARE] & moved[OVERHEAD]
-    groups: dict[tuple[Any, ...], list[Change]] = {}
+    groups: dict[tuple[Any, ...], list[LevelChange]] = {}
     for change in changes:
         kind = "both" if _metric(change) in both else change.series.kind
         # Both may move in opposite directions: on a faster host, a container's overhead may grow.
@@ -58,17 +58,17 @@ def causes(changes: Sequence[Change]) -> list[ChangeCause]:
     return [ChangeCause(_what(key[-2], group), _differences(group), tuple(group)) for key, group in ordered]
 
 
-def _place(change: Change) -> tuple[str, str, str]:
+def _place(change: LevelChange) -> tuple[str, str, str]:
     return change.series.system, change.series.partition, change.first.night.name
 
 
-def _metric(change: Change) -> tuple[Any, ...]:
+def _metric(change: LevelChange) -> tuple[Any, ...]:
     series = change.series
     axes = tuple(series.axes.items())
     return (*_place(change), series.environ, series.application, series.nodes, axes, series.metric)
 
 
-def _what(kind: str, group: Sequence[Change]) -> str:
+def _what(kind: str, group: Sequence[LevelChange]) -> str:
     system, partition, night = _place(group[0])
     where = f"on {system}:{partition} since {night}"
     if kind == "both":
@@ -82,7 +82,7 @@ def _what(kind: str, group: Sequence[Change]) -> str:
     return f"runtime, image or MPI changed {where}: {_moves(group)}, and their bare values did not"
 
 
-def _moves(group: Sequence[Change]) -> str:
+def _moves(group: Sequence[LevelChange]) -> str:
     """Return the sizes of a group's changes as text, the largest first, with the names of a few series."""
     ordered = sorted(group, key=_severity, reverse=True)
     names = "; ".join(_name(change) for change in ordered[:NAMED])
@@ -91,11 +91,11 @@ def _moves(group: Sequence[Change]) -> str:
     return f"{kind} moved ({names}{more})"
 
 
-def _severity(change: Change) -> float:
+def _severity(change: LevelChange) -> float:
     return abs(change.size) / change.series.least if change.series.least > 0 else abs(change.size)
 
 
-def _name(change: Change) -> str:
+def _name(change: LevelChange) -> str:
     series = change.series
     nodes = f", {series.nodes} nodes" if series.nodes > 1 else ""
     unit = "%" if series.kind == BARE else series.unit
@@ -103,7 +103,7 @@ def _name(change: Change) -> str:
     return f"{series.label}{variant}{nodes} {series.metric} by {number(change.size, 2, '+')} {unit}"
 
 
-def _differences(group: Sequence[Change]) -> tuple[str, ...]:
+def _differences(group: Sequence[LevelChange]) -> tuple[str, ...]:
     """Return the facts that differ between the nights of the previous level and the nights since then."""
     lines: dict[str, None] = {}
     for change in group:

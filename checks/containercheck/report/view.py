@@ -35,7 +35,7 @@ _ERROR = "ERROR: "
 
 
 @dataclass(frozen=True)
-class Line:
+class CaseLine:
     """The columns of a line.
 
     :ivar name: name of the case.
@@ -51,24 +51,24 @@ class Line:
     rest: str = ""
 
 
-def line_of(case: Case) -> Line:
+def line_of(case: Case) -> CaseLine:
     """Return the line of a case that ran."""
     state, row = state_of(case), deciding(case)
     if row is None:
-        return Line(state, short_name(case))
+        return CaseLine(state, short_name(case))
     if not row.is_comparison:
-        return Line(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
+        return CaseLine(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
     several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
     agree = several if len(selections.verdicts(case)) == 1 else ""
     rest = selections.describe(row) if row.verdict == OPEN else agree
     if state in (states.FAIL, states.UNMEASURED) and several:
         rest = several
-    return Line(
+    return CaseLine(
         state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [table.rounds(row), rest]))
     )
 
 
-def columns_of(line: Line, name: int = 0) -> str:
+def columns_of(line: CaseLine, name: int = 0) -> str:
     """Return the columns of a line after its state.
 
     :param name: width of the column of names.
@@ -187,7 +187,7 @@ class CaseView(View):
                 print(self.ended(case), end="", flush=True)
         self._shown.clear()
 
-    def _rendered(self, line: Line) -> str:
+    def _rendered(self, line: CaseLine) -> str:
         state = (f"{line.state.shown:5}", _STYLES[line.state.color])
         text = Text.assemble(state, " ", columns_of(line, self._name))
         with self._console.capture() as captured:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from containercheck.command import nightly
 from containercheck.history.causes import causes
-from containercheck.history.change_points import Change, standing
+from containercheck.history.change_points import LevelChange, standing
 from containercheck.history.nights import nights
 from containercheck.history.series import OVERHEAD, series
 from made_nights import DAY, NOON, confirming, raw, row, session
@@ -91,6 +91,6 @@ def test_what_was_repaired_is_no_alarm_any_more():
 )
 def test_only_a_confirmed_change_for_the_worse_is_a_regression(size, confirmed, status):
     (own,) = [metric for metric in series(nights(stored(1, 1))) if metric.kind == OVERHEAD]
-    change = Change(own, 0, 1.0, 1.0 + size, size, 1e-4, size > 0, confirmed)
+    change = LevelChange(own, 0, 1.0, 1.0 + size, size, 1e-4, size > 0, confirmed)
     (night,) = nights(stored(1, 1))
     assert nightly.Result("tonight", cases=night.cases, changes=[change]).status == status

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import made
 import pytest
 from conftest import REPOSITORY
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
 from containercheck.report import states
@@ -73,7 +73,7 @@ def moved(found, kind=OVERHEAD, worse=True, confirmed=True):
         for metric in series(found)
         if (metric.kind, metric.application, metric.variant, metric.nodes, metric.metric) == wanted
     ]
-    return Change(metric, 3, 3.0, 15.0, 12.0, 1e-6, worse, confirmed)
+    return LevelChange(metric, 3, 3.0, 15.0, 12.0, 1e-6, worse, confirmed)
 
 
 def odd():

@@ -61,7 +61,7 @@ def test_a_bare_case_has_its_value():
 
 
 def test_a_case_that_did_not_come_to_metrics_has_a_line_too():
-    assert line_of(result="fail") == view.Line(states.UNMEASURED, "Code generic")
+    assert line_of(result="fail") == view.CaseLine(states.UNMEASURED, "Code generic")
     shown_view = CaseView(is_terminal=False)
     assert shown(shown_view, case(), "fail", []).splitlines() == ["FAIL  Code generic", "FAILED: Code generic: fail"]
 

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from containercheck.history.causes import causes
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
 from containercheck.report import states, table
@@ -42,7 +42,7 @@ POINT = ("value", "error", "confirmation")
 def write(
     nights: Sequence[Night],
     series: Sequence[Series],
-    changes: Sequence[Change],
+    changes: Sequence[LevelChange],
     path: Path,
     problems: Sequence[str] = (),
 ) -> list[Path]:
@@ -70,7 +70,7 @@ def write(
 def html(
     nights: Sequence[Night],
     series: Sequence[Series],
-    changes: Sequence[Change],
+    changes: Sequence[LevelChange],
     problems: Sequence[str],
     files: Sequence[str],
 ) -> str:
@@ -137,7 +137,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
     def command(chosen: Iterable[Case]) -> str:
         return page_cases.command(list(chosen), cases)
 
-    def command_of(changes: Sequence[Change]) -> str:
+    def command_of(changes: Sequence[LevelChange]) -> str:
         keys = {key for change in changes for key in change.series.cases}
         return command(case for case in cases if case.key in keys)
 
