@@ -154,7 +154,7 @@ def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_
     finally:
         result.cases = session.cases
     result.lost = lost(before, wanted, session)
-    result.problems += [*session.problems, *stopped(wanted, relay)]
+    result.problems += stopped(wanted, relay)
 
 
 def _measure(result: Result, session: Session, before: Sequence[Night], path: Path) -> None:

@@ -85,10 +85,10 @@ def session(
         except ReportError as error:
             # Without a session to continue, ReFrame did not run.
             why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-            return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
+            return ended([*_stopped(relay), why or str(error)], NOT_JUDGED)
         if problems is None:
             return 0
-        problems += [*current.problems, *_stopped(relay)]
+        problems += _stopped(relay)
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:

@@ -75,7 +75,6 @@ class Progress:
 
     :ivar done: number of cases that ended.
     :ivar failed: number of cases that failed.
-    :ivar problem: the first error in showing it; ReFrame goes on without it.
     """
 
     def __init__(self, known: Sequence[Case], stage: Path, log: Path, announced: Path, view: View) -> None:
@@ -94,14 +93,14 @@ class Progress:
         self._is_local = all(case.scheduler == "local" for case in known)
         self._finished = self._taken = 0.0
         self.done = self.failed = 0
-        self.problem = ""
+        self._is_broken = False
 
     def show(self, has_ended: bool = False) -> None:
         """Show the lines and the ended cases since the last call, and the progress.
 
         :raises BrokenPipeError: the reader of the output is gone.
         """
-        if self.problem:
+        if self._is_broken:
             return
         try:
             lines, moving = self.news(), ""
@@ -113,10 +112,11 @@ class Progress:
                 lines += f"[ {line} ]\n" if line else ""
             self._screen.show(lines, moving)
         except BrokenPipeError:
-            self.problem = "the reader of the output is gone"
+            self._is_broken = True
             raise
-        except Exception as error:
-            self.problem = f"some of ReFrame's output was not shown: {type(error).__name__}: {error}"
+        except Exception:
+            # ReFrame goes on without the display; the log has the error.
+            self._is_broken = True
             with contextlib.suppress(OSError), self._log_file.open("a", encoding="utf-8") as log:
                 traceback.print_exc(file=log)
 

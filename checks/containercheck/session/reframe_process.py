@@ -324,7 +324,6 @@ def reframe(
     relay: Relay,
     known: Sequence[Case] | None = None,
     view: View | None = None,
-    problems: list[str] | None = None,
 ) -> int:
     """Run ReFrame, dry or not, log its output, show its progress, and return its exit status.
 
@@ -332,7 +331,6 @@ def reframe(
         measure on this machine, ReFrame handles one after the other. During a measurement it does not set up, build or
         poll other cases, and polls the measured case every other second.
     :param view: form of the output; by default as ReFrame prints it.
-    :param problems: gets an error of the progress display.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     announced = place.reports / "announced-cases.jsonl"
@@ -358,8 +356,6 @@ def reframe(
         )
         status = relay.wait(process, progress.show if is_shown else dry.show)
     (progress if is_shown else dry).show(has_ended=True)
-    if progress.problem and problems is not None:
-        problems.append(progress.problem)
     announced.unlink(missing_ok=True)
     return status
 

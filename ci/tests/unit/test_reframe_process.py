@@ -33,11 +33,10 @@ class Shown(progress.View):
         if {fails!r}:
             raise KeyError(line)
         return line
-problems = []
 with Relay() as current:
     place = Workplace(directory, config=directory / "config.py")
-    status = reframe_process.reframe([], place, current, [], view=Shown(), problems=problems)
-print(f"ended with {{status}}", *problems, sep="\\n")
+    status = reframe_process.reframe([], place, current, [], view=Shown())
+print(f"ended with {{status}}")
 """
 
 
@@ -62,9 +61,9 @@ MUCH = "seq 100000; exit 3"
 
 def test_a_view_that_fails_does_not_stop_reframe(tmp_path):
     lines = ended(session(tmp_path, MUCH, fails=True)).splitlines()
-    assert lines == ["ended with 3", "some of ReFrame's output was not shown: KeyError: '1\\n'"]
+    assert lines == ["ended with 3"]
     log = (tmp_path / "reports" / "session.log").read_text()
-    assert log.count("Traceback") == 1
+    assert log.count("Traceback") == 1 and "KeyError: '1\\n'" in log
     assert "\n99999\n100000\n" in log
 
 
