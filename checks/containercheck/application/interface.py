@@ -162,8 +162,6 @@ class ApplicationFacts(rfm.RegressionTest):
     #: (ci/acceptance). Of several kinds, each is compared with bare; apptainer+unpacked is one of the ways of a runtime
     #: (job/container_runtimes.py). None are compared by default.
     runtimes = variable(typ.Dict[str, str], value={}, loggable=True)
-    #: Whether each runtime runs an image that it built itself; else all run the same file.
-    built_by_each = variable(typ.Bool, value=False)
     #: Ready images to compare in the same way: paths.
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.

@@ -117,9 +117,8 @@ def differences(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Return a line for each recorded fact that differs, by the names of the cases with the same lines."""
     by_lines: dict[tuple[str, ...], list[Case]] = {}
     for first, second in pairs:
-        by_lines.setdefault(tuple(causes.differences([first.facts], [second.facts], complete=True)), []).append(
-            second.case
-        )
+        lines = causes.differences([first.facts], [second.facts], complete=True)
+        by_lines.setdefault(tuple(lines), []).append(second.case)
     return {names(cases): list(lines) for lines, cases in by_lines.items()}
 
 

@@ -95,6 +95,14 @@ def read(path: Path, most: int = READ) -> str:
     return content.decode(errors="replace")
 
 
+def small(path: Path) -> str:
+    """Return the content of a small file, without blanks around it; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def tail(path: Path, most: int = TAIL) -> str:
     """Return the text at the end of a file, from the beginning of a line if it has lines.
 

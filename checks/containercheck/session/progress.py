@@ -161,23 +161,6 @@ class Progress:
         return f"about {left / 60:.0f} min left" if left > 90 else f"about {left:.0f} s left"
 
 
-class DryProgress:
-    """The moving line of a dry run, in a terminal: the number of its cases so far."""
-
-    def __init__(self, log: Path) -> None:
-        """Begin before any case.
-
-        :param log: file that ReFrame prints into.
-        """
-        self._log, self._screen, self._done = new_lines(log), Screen(), 0
-
-    def show(self, has_ended: bool = False) -> None:
-        """Show the number of cases so far, or remove the line."""
-        self._done += sum(b"DRY" in line for line in self._log.read())
-        if self._screen.is_terminal:
-            self._screen.show("", "" if has_ended else f"dry run: {self._done} case(s) so far")
-
-
 def _seconds(case: Case) -> float:
     """Return the seconds that a case is expected to take."""
     return case.expected.get("expected", START)

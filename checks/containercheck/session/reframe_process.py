@@ -24,7 +24,7 @@ from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.results.formatting import CommandError, say
 from containercheck.session import usage
-from containercheck.session.progress import DryProgress, Progress, View
+from containercheck.session.progress import Progress, View
 
 #: Seconds between the request to end and the kill of a process.
 GRACE = 10.0
@@ -341,7 +341,6 @@ def reframe(
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
     progress = Progress(known or (), place.directory / "stage", place.log, announced, view or View())
-    dry = DryProgress(place.log)
     with place.log.open("ab") as log:
         process = subprocess.Popen(
             [program(), *actions, *arguments],
@@ -354,8 +353,9 @@ def reframe(
             # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
             start_new_session=True,
         )
-        status = relay.wait(process, progress.show if is_shown else dry.show)
-    (progress if is_shown else dry).show(has_ended=True)
+        status = relay.wait(process, progress.show if is_shown else _nothing)
+    if is_shown:
+        progress.show(has_ended=True)
     announced.unlink(missing_ok=True)
     return status
 

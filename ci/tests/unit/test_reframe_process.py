@@ -227,17 +227,6 @@ def test_in_a_terminal_the_line_moves_beneath_what_stays(tmp_path):
     assert b"0 of 1 done" not in seen
 
 
-def test_a_dry_run_in_a_terminal_counts_its_cases_and_is_silent_elsewhere(tmp_path, capfdbinary):
-    for is_terminal, seen in ((True, b"dry run: 2 case(s) so far\r\x1b[K"), (False, b"")):
-        current = progress.DryProgress(tmp_path / "log")
-        current._screen.is_terminal = is_terminal
-        with (tmp_path / "log").open("a") as log:
-            log.write("[==========] Running 2 check(s)\n[ DRY      ] One\n[ DRY      ] Two\n")
-        current.show()
-        current.show(has_ended=True)
-        assert capfdbinary.readouterr().out == seen
-
-
 def test_in_a_log_it_is_a_line_now_and_then(tmp_path):
     script = SHOWN.format(stage=str(tmp_path), report=REPORT)
     seen = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout
