@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +69,7 @@ def session(
     :raises SystemExit: the command line is wrong, or asks for help.
     :raises UsageError: no session can run here, or a variable is set that does not exist.
     """
-    settings, began = asked(argv, command), time.time()
+    settings = asked(argv, command)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         raise UsageError("the site's file or RFM_REPORT_FILE names the report: leave out --report-file")
     place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
@@ -86,10 +85,10 @@ def session(
         except ReportError as error:
             # Without a session to continue, ReFrame did not run.
             why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-            return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
+            return ended([*_stopped(relay), why or str(error)], NOT_JUDGED)
         if problems is None:
             return 0
-        problems += [*current.problems, *_stopped(relay)]
+        problems += _stopped(relay)
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:
@@ -104,8 +103,7 @@ def session(
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
         files = view.files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        spent = view.time_spent(current.cases, began)
-        print("\n".join(filter(None, [spent, reframe_process.of_full_axes(place.log), files])), flush=True)
+        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, even if the database does not have them.
         where = reframe_process.configuration(settings.arguments, place).database

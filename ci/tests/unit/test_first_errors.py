@@ -161,7 +161,7 @@ def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
 
 
 def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
-    unseen = hosts.Answer(error=hosts.UnseenError(jobs.unseen(tmp_path)))
+    unseen = hosts.HostAnswer(error=hosts.UnseenError(jobs.unseen(tmp_path)))
     monkeypatch.setattr(hosts, "ask", lambda partition: unseen)
     away = Site("volta:compute", False, "x86_64", 4, 0)
     wanted = Wanted(
