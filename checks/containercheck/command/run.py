@@ -45,12 +45,9 @@ def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
 
 
 def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the problems and uncertain cases, and return the exit status."""
-    questions = selections.questions(cases)
-    for line in questions:
-        say(line)
-    status = BROKEN if cases else NOT_JUDGED
-    return ended([*problems, *selections.problems(cases)], status) or (NOT_JUDGED if questions else 0)
+    """Print the problems, and return the exit status."""
+    status = ended([*problems, *selections.problems(cases)], BROKEN if cases else NOT_JUDGED)
+    return status or (NOT_JUDGED if selections.is_questionable(cases) else FINE)
 
 
 def session(
@@ -149,9 +146,9 @@ def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[
     problems = current.resume() if settings.only_open else current.begin()
     if current.is_resumed and current.is_done:
         say("nothing is open in the last session")
-        failed = [*problems, *selections.problems(current.cases), *selections.questions(current.cases)]
+        failed = [*problems, *selections.problems(current.cases)]
         # An acceptance prints its verdict again, and failures remain.
-        if not is_acceptance and not failed:
+        if not (is_acceptance or failed or selections.is_questionable(current.cases)):
             return None
     else:
         current.go_on()

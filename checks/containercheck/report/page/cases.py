@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.job.explain import explanation
 from containercheck.report import states
 from containercheck.report.states import State
 from containercheck.report.table import Reason
@@ -160,16 +159,6 @@ def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """Return the cases that count as failed, each with its failed run."""
     failed = [(case, run) for case in cases if (run := selections.failure(case))]
     return sorted(failed, key=lambda pair: (pair[0].label, pair[0].variant, pair[0].nodes))
-
-
-def reason(run: Case) -> str:
-    """Return the reason of a failed run."""
-    return run.reason or f"ReFrame reports only: {run.result}"
-
-
-def why(run: Case) -> str:
-    """Return the likely cause of a failure in a line; empty if it is not known."""
-    return next(iter(explanation.lines(run.causes)), "")
 
 
 def remark(case: Case, run: Case) -> str:

@@ -151,6 +151,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         STYLE=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         page_cases=page_cases,
         state_of=states.state_of,
+        cause_of=exported.cause_of,
         trend_texts=trends,
         command=command,
         command_of=command_of,
