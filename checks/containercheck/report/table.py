@@ -13,7 +13,7 @@ from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
 from containercheck.results import selections
-from containercheck.results.cases import Case, names, short_name
+from containercheck.results.cases import SIDE, Case, names, short_name
 from containercheck.results.formatting import columns, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
@@ -159,8 +159,8 @@ def repetition(run: Case) -> list[str]:
 
 def _judged_side(case: Case) -> str:
     """Return the name of the judged side; of several sides, the last one."""
-    sides = [name for name in (case.compared.get("side") or {}) if name != BASELINE]
-    return sides[-1] if sides else SUBJECT
+    sides = [name.removeprefix(SIDE) for name in case.compared if name.startswith(SIDE)]
+    return next((name for name in reversed(sides) if name != BASELINE), SUBJECT)
 
 
 @dataclass(frozen=True)

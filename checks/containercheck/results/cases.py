@@ -16,6 +16,8 @@ from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters of every check: they have their own fields here.
 COMMON = ("variant", "num_nodes")
+#: Beginning of the names of the sides among the compared things of a case (results/earlier_sessions.py).
+SIDE = "side "
 #: Results without information about the case: an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
 

@@ -237,7 +237,7 @@ def test_a_failure_is_final(phase, later):
 
 def test_a_failure_has_the_command_that_repeats_it():
     failed = {"result": "fail", "reproducer": "/stage/one two/reproduce.sh", "fail_reason": "slow"}
-    compared = {"side": {"baseline": "bare", "old": "old", "new": "new"}}
+    compared = {"side baseline": "bare", "side old": "old", "side new": "new"}
     cases = [
         made.case("HPL", "generic", **failed),
         made.case("GROMACS", "generic", compared=compared, **failed),
