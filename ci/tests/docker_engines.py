@@ -1,4 +1,4 @@
-"""A real Docker for a test, and a Podman that is called as it: each with a storage of its own."""
+"""Engines with a storage of the test's own: a real Docker, a Podman that is called as it, and Podman by itself."""
 
 from __future__ import annotations
 
@@ -22,6 +22,31 @@ if [ "$1" = run ]; then
 fi
 exec {engine} "$@"
 """
+#: Podman's own settings: its storage, and what this machine's cgroups and limits need.
+STORAGE = """
+[storage]
+driver = "{driver}"
+graphroot = "{storage}"
+runroot = "{run}"
+"""
+CONTAINERS = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+
+
+def podman_settings(place, storage, run, driver="vfs", more=""):
+    """Write Podman's settings into a directory, and return the variables that name them.
+
+    :param more: further settings of containers.
+    """
+    Path(place, "storage.conf").write_text(STORAGE.format(driver=driver, storage=storage, run=run))
+    Path(place, "containers.conf").write_text(CONTAINERS + more)
+    return {"CONTAINERS_STORAGE_CONF": f"{place}/storage.conf", "CONTAINERS_CONF": f"{place}/containers.conf"}
 
 
 @contextlib.contextmanager
