@@ -66,7 +66,7 @@ def limit_of_runtime(source, option, value, name, *measures, hard=False):
     sentence = rf"^the limit of {name} is {value} in the container"
     runtime = f'prlimit --pid $$ --{option}={value}{"" if hard else ":"}; exec "$REAL" "$@"'
     slows = f'[ "$(limit "{name}")" = {value} ]'
-    return Fault(source, (sentence,), slows, runtime=runtime, measures=measures, proven=not hard)
+    return Fault(source, (sentence,), slows, runtime=runtime, measures=measures)
 
 
 FAULTS = {
@@ -117,7 +117,6 @@ FAULTS = {
         "[ \"$(df -Pk /dev/shm | awk 'END { print $2 }')\" -lt 65536 ]",
         runtime='exec unshare -m sh -c \'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"\' sh "$REAL" "$@"',
         measures=("messages",),
-        proven=False,
     ),
     "processors": Fault(
         "easybuild-easyblocks#3650",
@@ -159,24 +158,18 @@ FAULTS = {
     "cpu-time": limit_of_runtime("getrlimit(2)", "cpu", "600", "cpu time"),
     "address-space": limit_of_runtime("getrlimit(2)", "as", "68719476736", "address space", "memory"),
     "processes": limit_of_runtime("apptainer#2691", "nproc", "1000", "processes", "start"),
-    # The hard limit is raised with it, and lowering the soft one is free.
-    "open-files": replace(
-        limit_of_runtime("opensciencegrid/docs#345", "nofile", "1048576", "open files", "start", hard=True), proven=True
-    ),
+    "open-files": limit_of_runtime("opensciencegrid/docs#345", "nofile", "1048576", "open files", "start", hard=True),
     "nice": Fault(
         "sched(7)",
         (r"^the container's processes run at nice 10, those of the host at 0",),
         '[ "$(field 17)" = 10 ]',
-        # To take it back is a privilege, which containers of this machine lack.
         runtime='exec nice -n 10 "$REAL" "$@"',
-        proven=False,
     ),
     "idle": Fault(
         "sched(7)",
         (r"^the kernel treats the container's processes as idle work",),
         '[ "$(field 39)" = 5 ]',
         runtime='exec chrt -i 0 "$REAL" "$@"',
-        proven=False,
     ),
     "batch": Fault(
         "sched(7)",
@@ -191,7 +184,6 @@ FAULTS = {
         runtime="exec python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); "
         'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
         measures=("memory",),
-        proven=False,
     ),
     "synchronous": Fault(
         "mount(8)",
@@ -200,7 +192,6 @@ FAULTS = {
         {"TMPDIR": "/var/tmp"},
         runtime='exec unshare -m sh -c \'mount -t tmpfs -o sync none /var/tmp && exec "$@"\' sh "$REAL" "$@"',
         measures=("files",),
-        proven=False,
     ),
     "memory-limit": Fault(
         "cgroups(7)",
@@ -210,7 +201,6 @@ FAULTS = {
         runtime='mkdir -p "$MEMORY_GROUP" && echo 512M >"$MEMORY_GROUP/memory.limit_in_bytes" && '
         'echo $$ >"$MEMORY_GROUP/cgroup.procs"; exec "$REAL" "$@"',
         measures=("files",),
-        proven=False,
     ),
     "tracing": variable_of_runtime("Score-P manual", "SCOREP_ENABLE_TRACING", "true", "computing"),
     "file-locks": variable_of_runtime("HDF5 manual", "HDF5_USE_FILE_LOCKING", "BEST_EFFORT", "files"),
@@ -225,7 +215,6 @@ FAULTS = {
         runtime='cp /bin/sh "$PLACE/squashfuse_burn"; "$PLACE/squashfuse_burn" -c "while :; do :; done" & burns=$!; '
         'sleep 3; program "$@"; status=$?; kill $burns; exit $status',
         measures=("files",),
-        proven=False,
     ),
     "two": Fault(
         "two at once",

@@ -199,30 +199,26 @@ def put_on_path(paths: Mapping[str, str]) -> None:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one session that compares the candidates of the command line, and return the exit status."""
-    options, _, parser = parsers.parsed("acceptance", argv)
+    _, _, parser = parsers.parsed("acceptance", argv)
     # A word after the first option may be the value of an option.
     words = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
-    rest = [word for word in argv[len(words) :] if word != "--built-by-each"]
+    rest = argv[len(words) :]
     if len(words) < 2:
         parser.error("it takes two: OLD and NEW, before all options")
     try:
         kind, paths = candidates(words)
     except UnknownCandidate as error:
         parser.error(str(error))
-    built_by_each = options.built_by_each
-    if kind != "runtimes" and (built_by_each or not reframe_internals.options_of(rest).name):
-        parser.error("images are of one application and complete: name the check (-n), and leave out --built-by-each")
+    if kind != "runtimes" and not reframe_internals.options_of(rest).name:
+        parser.error("images are of one application: name the check (-n)")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
     for name, path in paths.items():
         say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
     # A list without braces: after a brace on the command line, ReFrame cannot find sessions in its database.
     chosen = ["-S", f"{kind}={json.dumps(list(paths.items()))}", "--exclude", "%variant=bare"]
-    chosen += ["-S", "built_by_each=yes"] if built_by_each else []
     if kind == "runtimes":
         put_on_path(paths)
     compared = {name: identity(kind, path) for name, path in paths.items()}
-    if built_by_each:
-        compared["images"] = "built by each"
     return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")
 
 

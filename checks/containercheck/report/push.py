@@ -178,7 +178,7 @@ def _write_metrics(sink: Sink, outcome: Outcome) -> None:
 def json_lines(outcome: Outcome) -> str:
     """Return a line of JSON for each metric: see results/exported.py."""
     session = {"command": outcome.command, "status": outcome.status}
-    return "".join(f"{json.dumps({**session, **line})}\n" for line in exported.lines(outcome.cases))
+    return exported.text_of({**session, **line} for line in exported.lines(outcome.cases))
 
 
 def _append_lines(sink: Sink, outcome: Outcome) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from containercheck.job.contract import BASELINE, SUBJECT
+from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
 from containercheck.results import selections
 from containercheck.results.cases import Case, names, short_name
@@ -100,7 +101,7 @@ def spreads(row: Row) -> str:
 def verdict(row: Row, counted: bool = False) -> str:
     """Return a row's verdict with remarks on it.
 
-    :param counted: whether to add the number of rounds.
+    :param counted: whether to add the number of rounds, as the text does.
     """
     word = row.verdict
     if word == EMULATED:
@@ -111,7 +112,8 @@ def verdict(row: Row, counted: bool = False) -> str:
         word += f", {rounds(row)}"
     remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
     remarks += ["rounds spread more than is known of them"] if row.contradicted else []
-    remarks += [row.difference] if row.difference else []
+    # The text has one line for the same build of a case.
+    remarks += [row.difference] if row.difference and not (counted and row.difference.startswith(SAME)) else []
     remarks += ["both sides at once, on halves of the node"] if row.duet and row.is_comparison else []
     remarks += [] if row.answers_compared else ["answers not compared"]
     return word + (f" ({'; '.join(remarks)})" if remarks else "")
@@ -139,6 +141,12 @@ def _together(rows: Iterable[Row]) -> str:
 
 def _described(rows: Iterable[Row]) -> str:
     return "; ".join(f"{row.metric} is {selections.describe(row)}" for row in rows)
+
+
+def same_builds(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each case with sides that are proven to be the same build."""
+    proven = [(case, row) for case in cases for row in case.rows if row.difference.startswith(SAME)]
+    return list(dict.fromkeys(f"{names([case])}: {row.difference}" for case, row in proven))
 
 
 def repetition(run: Case) -> list[str]:

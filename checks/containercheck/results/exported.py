@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 @dataclass(frozen=True)
-class Place:
+class CaseFields:
     """The fields of a line before the fields of its row. A case without measurements has no row.
 
     :ivar system, partition, environ: system, partition and environment of the run, in ReFrame's names.
@@ -66,6 +66,11 @@ def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
             yield {**place, **(row.to_json() if row else {})}
 
 
+def text_of(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return the text of lines of JSON."""
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
 def read(path: Path) -> list[Case]:
     """Return the cases of exported lines, with the rows of all their lines.
 
@@ -96,12 +101,14 @@ def cause_of(case: Case) -> str:
     return next(iter(explanation.lines(run.causes)), "") if run else ""
 
 
-def _place(case: Case) -> Place:
+def _place(case: Case) -> CaseFields:
     system, _, environ, _ = case.key
     failed = selections.failure(case)
     shared = {name: getattr(case, name) for name in _OF_CASE}
     shared["reason"] = failed.fail_reason if failed else case.reason
-    return Place(system=system, environ=environ, host=case.provenance.get("host", ""), cause=cause_of(case), **shared)
+    return CaseFields(
+        system=system, environ=environ, host=case.provenance.get("host", ""), cause=cause_of(case), **shared
+    )
 
 
 def write_junit(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: Iterable[str]) -> None:

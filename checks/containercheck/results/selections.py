@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from containercheck.job.stats.boundaries import HORIZON
 from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
-from containercheck.results.cases import Case, Key, names
+from containercheck.results.cases import Case, Key
 from containercheck.results.row import FAIL, OPEN, PASS, Row
 
 #: Results that are failures.
@@ -72,12 +72,9 @@ def problems(cases: Sequence[Case]) -> list[str]:
     return [] if ran(cases) else ["no check was run: everything was skipped"]
 
 
-def questions(cases: Sequence[Case]) -> list[str]:
-    """Return a message about cases with open metrics that look too slow or too fast."""
-    asked = [case for case in cases if not failure(case) and asking(case)]
-    if not asked:
-        return []
-    return [f"not certain yet, but {'they are' if len(asked) > 1 else 'it is'} too slow or too fast: {names(asked)}"]
+def is_questionable(cases: Iterable[Case]) -> bool:
+    """Return whether an open metric looks too slow or too fast, in a case that did not fail."""
+    return any(not failure(case) and asking(case) for case in cases)
 
 
 def lost(before: Iterable[Case], now: Iterable[Case]) -> list[Case]:

@@ -87,7 +87,6 @@ class Session:
     :ivar cases: cases of that report.
     :ivar foreseen: cases of the dry run; none if the session continues the last one.
     :ivar is_resumed: whether it continues the last session.
-    :ivar problems: errors of the display of ReFrame's output.
     """
 
     def __init__(
@@ -125,7 +124,6 @@ class Session:
         self._before: list[Case] = []
         self._missed: dict[Key, Case] = {}
         self.is_resumed = False
-        self.problems: list[str] = []
 
     def begin(self) -> list[str]:
         """Run all checks, or the choice, and return the problems other than the results of cases.
@@ -373,7 +371,7 @@ class Session:
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
         words = [*_loading(self._place, cases or ()), *arguments, *self._known_spreads(), *options]
-        return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
+        return reframe_process.reframe(words, self._place, self._relay, cases, self._view)
 
     def _known_spreads(self) -> list[str]:
         """Write the known spreads into a file, and return ReFrame's options with its path; none without spreads."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -103,6 +104,11 @@ def extra(kind: Any, default: Any = None, **facts: Any) -> Any:
     """
     default_argument = {"default_factory": default} if isinstance(default, type) else {"default": default}
     return field(metadata={NAMESPACE: Extra(kind, **facts)}, **default_argument)
+
+
+def path_of(text: str) -> Path:
+    """Return the path of a text from a site file or a user, with $VARIABLES and ~ expanded."""
+    return Path(os.path.expandvars(text)).expanduser()
 
 
 def read_duration(text: str) -> None:

@@ -24,6 +24,7 @@ from containercheck.job import architectures, mpi
 from containercheck.job.build.cache import private_directory
 from containercheck.site import extras, sinks
 from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
+from containercheck.site.extras import path_of as path_of
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -34,11 +35,6 @@ _OWN_CHECK = " (A check of your own that not every session looks for goes into '
 RELEASES = {"bookworm": (2, 36), "trixie": (2, 41)}
 #: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
 BINDINGS = ("cores", "none", "launcher")
-
-
-def path_of(text: str) -> Path:
-    """Return the path of a text from a site file or a user, with $VARIABLES and ~ expanded."""
-    return Path(os.path.expandvars(text)).expanduser()
 
 
 def _read_registry(address: str) -> None:

@@ -128,7 +128,6 @@ def sif(tmp_path):
         # Images are compared with images of one application.
         (["apptainer", "SIF"], "a runtime and an image cannot be compared"),
         (["SIF", "docker://x@sha256:0"], "name the check (-n)"),
-        (["SIF", "SIF", "-n", "HPCC", "--built-by-each"], "name the check (-n), and leave out --built-by-each"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, message, sif, capsys):

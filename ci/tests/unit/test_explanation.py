@@ -476,6 +476,11 @@ def test_a_proof_has_its_numbers_and_what_to_do(cause, proof):
     assert explanation.summary([cause, OTHER]) == "the cause: X=1 is set; do: unset it (a#1)"
 
 
+def test_a_script_around_the_runtime_is_shown_with_the_differences_that_it_may_make():
+    lines = explanation.lines([{**tried("fail", "pass"), "rule": causes.SCRIPT}, tried("pass", "fail"), OTHER])
+    assert lines[-1] == "it differs in: Y=1 is set" and lines[1].startswith("proven: ")
+
+
 def test_what_is_not_proven_has_something_to_try():
     assert explanation.summary([CAUSE]) == "possible cause: X=1 is set; to try: unset it"
     assert explanation.summary([]) == ""
@@ -703,7 +708,7 @@ def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
         assert rule.weight == 0 if is_halved else 0 < rule.weight <= 100, title
         assert {"about", "sentence", "remedy", "source"} <= {*rule.fields}, title
         assert {*rule.fields.get("devices", "").split()} <= {*FABRICS, "/dev/xpmem"}, title
-    assert used <= {*causes.RULES}
+    assert used <= {*causes.RULES} and causes.RULES["start: script"].fields["rule"] == causes.SCRIPT
 
 
 #: Values that two sides may see and use, alike or not.

@@ -31,19 +31,22 @@ def nodes_say(monkeypatch):
     """Let the nodes of any partition give this answer, and this machine another."""
 
     def say(text="", error=None):
-        answer = hosts.Answer({} if error else {"host": {"libc": text}}, error)
+        answer = hosts.HostAnswer({} if error else {"host": {"libc": text}}, error)
         monkeypatch.setattr(hosts, "ask", lambda partition: answer)
         monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
 
     return say
 
 
-FAILED, WAITED = hosts.Answer(error=hosts.UnknownError("its job failed")), hosts.Answer(error=hosts.GivenUpError("."))
+FAILED, WAITED = (
+    hosts.HostAnswer(error=hosts.UnknownError("its job failed")),
+    hosts.HostAnswer(error=hosts.GivenUpError(".")),
+)
 
 
 @pytest.mark.parametrize(
     ("answers", "asked"),
-    [([FAILED, hosts.Answer({"host": {"libc": "glibc 2.36"}})], 2), ([FAILED, FAILED], 2), ([WAITED], 1)],
+    [([FAILED, hosts.HostAnswer({"host": {"libc": "glibc 2.36"}})], 2), ([FAILED, FAILED], 2), ([WAITED], 1)],
 )
 def test_a_node_that_does_not_answer_is_asked_again_and_is_an_error(monkeypatch, answers, asked):
     left = [*answers]

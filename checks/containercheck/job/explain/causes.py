@@ -20,6 +20,8 @@ OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
 ENDING = ("limit", "memory limit", "shared memory", "device", "attribute", "files over the image")
 #: Rules on resources that slow nothing: a run ends if they are used up or missing.
 ONLY_ENDING = ("space",)
+#: Rule on a script around the runtime.
+SCRIPT = "script"
 
 #: Kinds of changes: a variable removed or set in the container, an option of the runtime, a path of the host bound;
 #: also the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.

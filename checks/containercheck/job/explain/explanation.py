@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SET, UNSET, Cause, Change
+from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SCRIPT, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
@@ -218,17 +218,19 @@ def summary(known: Sequence[Mapping[str, Any]]) -> str:
 def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
     proven = [cause for cause in known if is_proven(cause)]
     partly = [cause for cause in known if not is_proven(cause) and helps(cause)]
+    refuted = [cause for cause in known if _is_refuted(cause)]
+    left = [cause for cause in known if cause not in (*refuted, *proven)]
+    differing = "; ".join(cause["sentence"] for cause in left[:NAMED])
     if proven:
-        return _confirmed(proven[0], "the cause")
+        # A script may change anything.
+        besides = [f"it differs in: {differing}"] if left and proven[0]["rule"] == SCRIPT else []
+        return [*_confirmed(proven[0], "the cause"), *besides]
     if partly:
         return [line for cause in partly for line in _confirmed(cause, "a cause")]
-    tried = [cause for cause in known if cause.get("result")]
-    refuted = [cause for cause in tried if _is_refuted(cause)]
-    left = [cause for cause in known if cause not in refuted]
     printed = []
     if left:
         word = "not explained; other differences" if refuted else "possible cause"
-        printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in left[:NAMED])}")
+        printed.append(f"{word}: {differing}")
     if refuted:
         word = "tried, and not the cause" if left else "not explained; tried, and not the cause"
         printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in refuted)}")
