@@ -221,17 +221,9 @@ def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compa
 ):
     monkeypatch.chdir(tmp_path)
     measure = "old" if replaces else "baseline"
-    sides = [
-        BARE,
-        {
-            **GENERIC,
-            "name": "old",
-            "label": "old",
-            "contained": True,
-            "compared_with": None if replaces else "baseline",
-        },
-        {**GENERIC, "name": "new", "label": "new", "contained": True, "compared_with": measure},
-    ]
+    container = {**GENERIC, "contained": True}
+    old = {**container, "name": "old", "label": "old", "compared_with": None if replaces else "baseline"}
+    sides = [BARE, old, {**container, "name": "new", "label": "new", "compared_with": measure}]
     for name, size in (("baseline", 8 << 30), ("old", 4 << 30), ("new", 8 << 20)):
         seen = {"host": "n1", "space": {"/dev/shm": [size, size]}}
         (tmp_path / contract.observed_file(name)).write_text(json.dumps(seen))

@@ -18,7 +18,7 @@ from containercheck.check.build import BuiltCheck
 from containercheck.command import images
 from containercheck.command.images import Image
 from containercheck.job import contract
-from containercheck.job.project import RECIPES
+from containercheck.job.contract import RECIPES
 from containercheck.results import formatting
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
