@@ -166,8 +166,7 @@ COMMANDS: Mapping[str, Command] = {
             "dest": "candidates",
             "nargs": "+",
             "metavar": "CANDIDATE",
-            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it; "
-            "NAME=CANDIDATE names one",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it",
         },
         note="Bare, OLD and NEW take turns in one job, with the same image file.",
     ),
