@@ -188,7 +188,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Accepted overhead in percent, for metrics without a tolerance.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
-    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
+    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, software.
     published = variable(str, value="")
     #: Values of variables with which a generated input is that of the document.
     published_values: Mapping[str, Any] = {}

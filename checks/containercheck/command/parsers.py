@@ -325,5 +325,5 @@ def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None
     if any(map(SECRET_ADDRESS.search, argv)):
         parser.error(
             "an address on the command line has a user, a password or a key in it, and would be in all reports: "
-            "put it into the site file (extras, inputs or images), and let only yourself read that file"
+            "put it into the site file (extras, software or images), and let only yourself read that file"
         )

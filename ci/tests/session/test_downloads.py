@@ -124,7 +124,7 @@ def test_a_check_runs_the_published_input(session, served):
 
 
 def test_an_input_that_the_site_names_and_does_not_have_fails_with_the_reason(session, site):
-    settings = site(extras={"inputs": {"WordCount": "/nowhere/standard.txt"}})
+    settings = site(extras={"software": {"WordCount": {"input": "/nowhere/standard.txt"}}})
     select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0")
     result = session("-C", settings, *select, checks=REPOSITORY / "checks" / "wordcount.py")
     assert "no input: /nowhere/standard.txt" in result.case("bare")["fail_reason"]

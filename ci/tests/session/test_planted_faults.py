@@ -238,7 +238,7 @@ EXTRAS = {
     "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
     "no-program": {"software": {"OnSite": {"executable": "no-sh"}}},
     "no-spack": {"software": {"OnSite": {"spack": "none"}}},
-    "no-input": {"inputs": {"OnSite": "/no/input"}},
+    "no-input": {"software": {"OnSite": {"input": "/no/input"}}},
 }
 
 
