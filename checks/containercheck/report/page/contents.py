@@ -103,7 +103,7 @@ def html(
             counted=states.counted(cases),
             problems=problems,
             causes=trends.alarms_first(causes(changes)),
-            trend_of={trends.group(each): trend.anchor for trend in drawn for each in trend.series},
+            trend_of={each.of_metric: trend.anchor for trend in drawn for each in trend.series},
             questions=table.questions(cases),
             failed=failed,
             unmeasured=unmeasured,
