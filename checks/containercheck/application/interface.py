@@ -133,8 +133,6 @@ class ApplicationFacts(rfm.RegressionTest):
     binds = variable(typ.List[str], value=[])
     #: Further options of the container runtime.
     container_options = variable(typ.List[str], value=[])
-    #: Code name of the Debian that the image is built from; empty for the site's choice (site/hosts.py).
-    release: str = ""
     #: Directory on the node to which the image is copied for the job; by default it is not copied.
     image_directory: str = ""
     #: Way of the runtime to run the image (job/container_runtimes.py); empty for its usual one.
@@ -158,6 +156,8 @@ class ApplicationFacts(rfm.RegressionTest):
 
     #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
     mpi_times = variable(typ.Bool, value=False, loggable=True)
+    #: Code name of the Debian that the image is built from; empty for the site's choice (site/hosts.py).
+    release = variable(str, value="")
     #: Commands of container runtimes to compare, by name: the later ones are judged as successors of the first
     #: (ci/acceptance). Of several kinds, each is compared with bare; apptainer+unpacked is one of the ways of a runtime
     #: (job/container_runtimes.py). None are compared by default.
@@ -191,7 +191,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Accepted overhead in percent, for metrics without a tolerance.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
-    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
+    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, software.
     published = variable(str, value="")
     #: Values of variables with which a generated input is that of the document.
     published_values: Mapping[str, Any] = {}

@@ -165,9 +165,7 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
-    # A candidate may have a name (NAME=), and a way to run images.
-    named = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
-    paths = [resolved(word[match.end() if match else 0 :]) for word, match in zip(words, named)]
+    paths = [resolved(word) for word in words]
     try:
         runtimes = [container_runtimes.chosen(path) for path in paths]
     except ValueError as error:
@@ -176,9 +174,6 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if len(set(kinds_of)) > 1 and all(kinds_of):
         # Each is compared with bare, not with another candidate.
         names = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
-    names = [match[1] if match else name for name, match in zip(names, named)]
-    if len({*names}) < len(names):
-        raise UnknownCandidate(f"the names of candidates have to differ: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))
 
 
@@ -237,9 +232,6 @@ def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str
             if bare is not None and others.count(None) < len(others):
                 cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
                 text.append((*head, row.metric, f"{number(bare)} {row.unit}", *cells))
-        sizes = [_image_size(case, side) for side in titles]
-        if case.rows and None not in sizes:
-            text.append((*head, "image", "", *map(str, sizes)))
     if not text:
         return []
     legend = [f"{name}: {title}" for name, title in titles.items()]
@@ -249,13 +241,6 @@ def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str
 def _median(case: Case, side: str, metric: str) -> float | None:
     values = [sides[side][metric] for sides in case.measured if metric in sides.get(side, ())]
     return statistics.median(values) if values else None
-
-
-def _image_size(case: Case, side: str) -> str | None:
-    """Return the size of a side's image (a file, an archive or a directory), with the size of its files if known."""
-    image = case.provenance.get("images", {}).get(side, {})
-    size, content = image.get("image_bytes"), image.get("image_content_bytes")
-    return f"{size >> 20} MiB" + (f" ({content >> 20} of files)" if content else "") if size else None
 
 
 def _more(row: Row, bare: float, value: float) -> str:

@@ -21,7 +21,7 @@ from containercheck.command import main as command_line
 from containercheck.command.parsers import FINE, NOT_JUDGED, parsed
 from containercheck.report import machine, table
 from containercheck.results import selections
-from containercheck.results.cases import Case, ReportError, collect
+from containercheck.results.cases import Case, ReportError
 from containercheck.results.formatting import columns, count, first_line, say, typed
 from containercheck.session import preconditions, reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
@@ -44,7 +44,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             if not options.json:
                 print("\n".join(lines(answers)), flush=True)
                 say(ASKING)
-            cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
+            cases = Session(Settings(None, False, tuple(arguments)), place, relay).foresee()
         except (ReframeFailed, ReportError) as error:
             reason = reframe_process.last_error(place.log)
             raise ReportError(f"{error}: {reason}" if reason else str(error)) from None

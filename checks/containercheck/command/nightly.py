@@ -100,7 +100,7 @@ class Result:
 
     def add_unstored(self, known: Sequence[Night]) -> None:
         """Add this night, which is not in the database, to the known nights, without a search for changes."""
-        last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
+        last = Night(self.name, time.time(), "", tuple(self.cases), len(known))
         self.nights = [*known, last]
         self.series = series(self.nights)
 

@@ -197,8 +197,7 @@ COMMANDS: Mapping[str, Command] = {
             "dest": "candidates",
             "nargs": "+",
             "metavar": "CANDIDATE",
-            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it; "
-            "NAME=CANDIDATE names one",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it",
         },
         note="Bare, OLD and NEW take turns in one job, with the same image file.",
     ),
@@ -360,5 +359,5 @@ def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None
     if any(map(SECRET_ADDRESS.search, argv)):
         parser.error(
             "an address on the command line has a user, a password or a key in it, and would be in all reports: "
-            "put it into the site file (extras, inputs or images), and let only yourself read that file"
+            "put it into the site file (extras, software or images), and let only yourself read that file"
         )

@@ -18,7 +18,7 @@ from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import selections
-from containercheck.results.cases import Case, NoReport, ReportError, collect
+from containercheck.results.cases import Case, NoReport, ReportError
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
@@ -123,7 +123,7 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         place = replace(place, report_file=Path(directory, "report.json"))
         say(ASKING)
         try:
-            cases = collect([Session(settings, place, relay).foresee()])
+            cases = Session(settings, place, relay).foresee()
         except ReportError as error:
             return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
         full_axes = reframe_process.of_full_axes(place.log)

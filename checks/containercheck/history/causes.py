@@ -63,9 +63,7 @@ def _place(change: LevelChange) -> tuple[str, str, str]:
 
 
 def _metric(change: LevelChange) -> tuple[Any, ...]:
-    series = change.series
-    axes = tuple(series.axes.items())
-    return (*_place(change), series.environ, series.application, series.nodes, axes, series.metric)
+    return (change.first.night.name, *change.series.of_metric)
 
 
 def _what(kind: str, group: Sequence[LevelChange]) -> str:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from containercheck.report import states
-from containercheck.results import exported, selections
+from containercheck.results import exported, selections, states
 from containercheck.results.cases import Case, short_name
 from containercheck.results.formatting import first_line, say, write_file
 from containercheck.results.row import FAIL, OPEN, PASS, Row, is_finite

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
-from containercheck.results import selections
+from containercheck.results import selections, states
 from containercheck.results.cases import SIDE, Case, names, short_name
 from containercheck.results.formatting import columns, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
@@ -107,7 +107,7 @@ def verdict(row: Row, counted: bool = False) -> str:
     if word == EMULATED:
         word = NOT_JUDGED
     elif word == OPEN:
-        word = f"{rounds(row)}; {selections.describe(row)}" if counted and row.rounds else selections.describe(row)
+        word = f"{rounds(row)}; {states.describe(row)}" if counted and row.rounds else states.describe(row)
     elif word and counted and row.rounds:
         word += f", {rounds(row)}"
     remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
@@ -140,7 +140,7 @@ def _together(rows: Iterable[Row]) -> str:
 
 
 def _described(rows: Iterable[Row]) -> str:
-    return "; ".join(f"{row.metric} is {selections.describe(row)}" for row in rows)
+    return "; ".join(f"{row.metric} is {states.describe(row)}" for row in rows)
 
 
 def same_builds(cases: Iterable[Case]) -> list[str]:

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
-from containercheck.report import machine, scaling, states, table
-from containercheck.report.states import State, state_of
-from containercheck.results import selections
+from containercheck.report import machine, scaling, table
+from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key, short_name
 from containercheck.results.formatting import number, typed
 from containercheck.results.row import FAIL, OPEN, Row
+from containercheck.results.states import State, state_of
 from containercheck.session import estimate
 from containercheck.session.progress import View
 
@@ -58,9 +58,9 @@ def line_of(case: Case) -> CaseLine:
         return CaseLine(state, short_name(case))
     if not row.is_comparison:
         return CaseLine(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
-    several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
-    agree = several if len(selections.verdicts(case)) == 1 else ""
-    rest = selections.describe(row) if row.verdict == OPEN else agree
+    several = states.tally(case) if len(selections.judged(case)) > 1 else ""
+    agree = several if len(states.verdicts(case)) == 1 else ""
+    rest = states.describe(row) if row.verdict == OPEN else agree
     if state in (states.FAIL, states.UNMEASURED) and several:
         rest = several
     return CaseLine(

@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from containercheck.job.explain import explanation
-from containercheck.results import selections
+from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key, ReportError
 from containercheck.results.formatting import write_file
 from containercheck.results.row import Row
@@ -151,8 +151,8 @@ def _testcase(case: Case) -> ElementTree.Element:
         _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.fail_reason)
     elif case.result == "skip":
         _add_outcome(testcase, "skipped", case.skip_reason)
-    open_lines = [f"{row.metric}: {selections.describe(row)}" for row in selections.open_rows(case)]
-    tally = selections.tally(run or case)
+    open_lines = [f"{row.metric}: {states.describe(row)}" for row in selections.open_rows(case)]
+    tally = states.tally(run or case)
     if tally:
         text = FORBIDDEN.sub("?", "\n".join([tally, *open_lines]))
         ElementTree.SubElement(testcase, "system-out").text = text

@@ -234,8 +234,8 @@ class Session:
             elif not self._going_on or not self._close():
                 return
 
-    def foresee(self) -> dict[str, Any]:
-        """Return the report of a dry run.
+    def foresee(self) -> list[Case]:
+        """Return the cases of a dry run.
 
         :raises UsageError: a variable is set that does not exist, or the site file is wrong.
         :raises ReportError: ReFrame left no report.
@@ -243,17 +243,17 @@ class Session:
         with tempfile.TemporaryDirectory() as directory:
             prefix = [f"--{option}={directory}/{option}" for option in ("stage", "output", "perflogdir", "report-file")]
             self._reframe(None, "--dry-run", *prefix)
-            report = load(Path(directory, "report-file"))
-        mistakes = sorted({case.reason for case in collect([report]) if case.error in MISTAKES})
+            cases = collect([load(Path(directory, "report-file"))])
+        mistakes = sorted({case.reason for case in cases if case.error in MISTAKES})
         if mistakes:
             # ReFrame puts the kind of the error before its message.
             raise UsageError(mistakes[0].removeprefix("site error: "))
-        return report
+        return cases
 
     def _foreseen(self) -> list[Case]:
         """Return the cases of a dry run; none if it fails, because ReFrame reports the error in the real run."""
         try:
-            return collect([self.foresee()])
+            return self.foresee()
         except ReportError:
             return []
 

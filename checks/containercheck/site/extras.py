@@ -155,7 +155,8 @@ class Software:
     :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
     :ivar tolerance: accepted overhead in percent, for metrics without a tolerance. The extra ``tolerances``, by metric,
         takes precedence.
-    :ivar input: the published input; the same as in the extra ``inputs``.
+    :ivar input: the published input, a path or ``address#sha256=<digest>``, which is fetched once. Default: the
+        embedded one. The docstring of each check describes it.
     :ivar options: options of the program, for a check of a program that only sites have.
     :ivar patterns: regular expressions, by metric or answer of such a check; group 1 of each is the value.
     """

@@ -95,7 +95,6 @@ class Site:
     image_key: str | None = extra(str)
     image_mirror: str | None = extra(str)
     release: str | None = extra(str, choices=RELEASES)
-    inputs: dict[str, str] | None = extra(typ.Dict[str, str])
     tolerances: dict[str, dict[str, float]] | None = extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
     software: dict[str, Software] | None = extra(typ.Dict[str, dict])
     file_systems: dict[str, str] | None = extra(typ.Dict[str, str])
@@ -161,7 +160,7 @@ class Site:
 
     def input_of(self, check: str, published: str) -> str:
         """Return the published input for a check: the given one, else the site's; empty without either."""
-        return published or self.software_of(check).input or (self.inputs or {}).get(check, "")
+        return published or self.software_of(check).input or ""
 
     def software_of(self, check: str) -> Software:
         """Return the site's own software for a check; an empty value for none."""
@@ -229,7 +228,7 @@ def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
 
     :raises SiteError: a check is unknown, or an entry is wrong.
     """
-    given = {name: settings[name] for name in ("software", "inputs", "tolerances") if settings.get(name)}
+    given = {name: settings[name] for name in ("software", "tolerances") if settings.get(name)}
     known = {*extras.checks(), *settings.get("own_checks", ())} if given else set()
     for name, entries in given.items():
         extras.refuse_unknown(entries, known, f"{where}: {name}", _OWN_CHECK)
@@ -240,8 +239,6 @@ def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
     for check, entry in software.items():
         if entry.spack and entry.easybuild:
             raise SiteError(f"{where}: software: {check}: spack or easybuild, not both: leave one out")
-        if entry.input and check in given.get("inputs", {}):
-            raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}
 
 

@@ -194,7 +194,7 @@ EXTRAS = {
     "no-image": {"images": {"mpi": "/nowhere/openmpi.sif"}},
     "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
     "no-spack": {"software": {"OnSite": {"spack": "none"}}},
-    "no-input": {"inputs": {"OnSite": "/no/input"}},
+    "no-input": {"software": {"OnSite": {"input": "/no/input"}}},
 }
 
 

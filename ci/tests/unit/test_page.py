@@ -16,11 +16,11 @@ from conftest import REPOSITORY, run_command
 from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
-from containercheck.report import states
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.cases import plain
 from containercheck.report.table import by_reason
+from containercheck.results import states
 from containercheck.results.cases import collect
 from containercheck.results.database import StoredSession
 from hypothesis import given

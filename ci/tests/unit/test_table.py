@@ -13,7 +13,7 @@ from conftest import run_command
 from containercheck.command import run
 from containercheck.job.stats import boundaries
 from containercheck.report import table, view
-from containercheck.results import exported, selections
+from containercheck.results import exported, selections, states
 from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,7 +184,7 @@ def test_numbers_have_no_exponent_and_are_right_to_their_digits(value, digits):
 def test_a_case_is_summed_up_by_its_metrics(words, tally):
     verdicts = {"p": "pass", "f": "fail", "o": "inconclusive", "e": "emulated"}
     rows = [made.row(str(number), verdict=verdicts[letter]) for number, letter in enumerate(words)]
-    assert selections.tally(case(*rows)) == tally
+    assert states.tally(case(*rows)) == tally
 
 
 def test_metrics_that_are_too_slow_share_a_line():

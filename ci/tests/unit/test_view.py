@@ -6,8 +6,9 @@ import re
 
 import made
 import pytest
-from containercheck.report import states, table, view
+from containercheck.report import table, view
 from containercheck.report.view import CaseView
+from containercheck.results import states
 from made import alone, case, opened, row
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")

@@ -14,11 +14,12 @@ from typing import Union
 
 from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
-from containercheck.report import scaling, states, table
+from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import mpi_times, plots, published
 from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
+from containercheck.results import states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row, is_finite

@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.report import states
-from containercheck.report.states import State
 from containercheck.report.table import Reason
-from containercheck.results import selections
+from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import count, first, size, typed
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import OTHERS, flat
+from containercheck.results.states import State
 from containercheck.session.usage import FULL
 
 #: Escape sequences of a terminal, such as colors.
@@ -163,8 +162,8 @@ def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
 
 def remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: the tally of its metrics, and whether a later run passed."""
-    several = len(selections.verdicts(run)) > 1
-    sentences = [f"Of its metrics: {selections.tally(run)}."] if several else []
+    several = len(states.verdicts(run)) > 1
+    sentences = [f"Of its metrics: {states.tally(run)}."] if several else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
     return " ".join(sentences)
@@ -179,7 +178,7 @@ def still_open(cases: Iterable[Case]) -> list[Case]:
 
 def open_metrics(case: Case) -> list[str]:
     """Return a text on each open metric of a case."""
-    return [f"{row.metric}: {selections.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
+    return [f"{row.metric}: {states.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
 
 
 def _rounds(row: Row) -> str:

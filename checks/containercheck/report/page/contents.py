@@ -22,11 +22,11 @@ from containercheck.history.causes import causes
 from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
-from containercheck.report import states, table
+from containercheck.report import table
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import published, trends
 from containercheck.report.page.applications import applications
-from containercheck.results import exported, selections
+from containercheck.results import exported, states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, write_file
 
@@ -103,7 +103,7 @@ def html(
             counted=states.counted(cases),
             problems=problems,
             causes=trends.alarms_first(causes(changes)),
-            trend_of={trends.group(each): trend.anchor for trend in drawn for each in trend.series},
+            trend_of={each.of_metric: trend.anchor for trend in drawn for each in trend.series},
             questions=table.questions(cases),
             failed=failed,
             unmeasured=unmeasured,
@@ -159,7 +159,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         name=partial(page_cases.name, where=True),
         listed=page_cases.listed,
         first_line=partial(page_cases.shortened, most=FIRST_LINE),
-        tally=selections.tally,
+        tally=states.tally,
     )
     return environment
 

@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from containercheck.job.contract import CHECKS
-from containercheck.report import states
 from containercheck.report.page.cases import Table, finite
+from containercheck.results import states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row

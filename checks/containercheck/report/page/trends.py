@@ -41,12 +41,6 @@ class Trend:
     chart: Chart | None = None
 
 
-def group(series: Series) -> Hashable:
-    """Return the common properties of the series of one trend."""
-    place = (series.system, series.partition, series.environ)
-    return (*place, series.application, tuple(series.axes.items()), series.nodes, series.metric)
-
-
 def alarms_first(causes: Iterable[ChangeCause]) -> list[ChangeCause]:
     """Return the causes of changes: confirmed regressions, then proposed ones, then improvements."""
     return sorted(causes, key=lambda cause: (not is_alarm(cause), not any(change.worse for change in cause.changes)))
@@ -100,10 +94,10 @@ def trends(
     """
     members: dict[Hashable, list[Series]] = {}
     for series in all_series:
-        members.setdefault(group(series), []).append(series)
+        members.setdefault(series.of_metric, []).append(series)
     changes_of: dict[Hashable, list[LevelChange]] = {}
     for change in changes:
-        changes_of.setdefault(group(change.series), []).append(change)
+        changes_of.setdefault(change.series.of_metric, []).append(change)
     return [
         _trend(f"trend-{place}", members[key], of_trend, nights[-DRAWN:] if place <= most else ())
         for place, (key, of_trend) in enumerate(changes_of.items(), 1)
