@@ -26,7 +26,6 @@ from containercheck.check.collocation import WHOLE as WHOLE
 from containercheck.check.collocation import CollocationSides as CollocationSides
 from containercheck.check.variants import StaticMpiSides as StaticMpiSides
 from containercheck.job import architectures, mpi
-from containercheck.job.contract import UNPACKED as UNPACKED
 from containercheck.sides.sides import Candidate as Candidate
 from containercheck.site.sites import core_counts as core_counts
 from containercheck.site.sites import instruction_sets as instruction_sets

@@ -122,7 +122,7 @@ def differences(
     :param complete: whether both recorded all facts, so that a fact which only one of them has is a difference.
     """
     names = dict.fromkeys(name for provenance in (*before, *after) for name, _ in flat(provenance))
-    # A record lists completely what a side saw or used.
+    # A record is a complete list of the things that a side saw or used.
     seen = [name for name in names if complete or name.split()[0] in (SEES, USES)]
     then, now = (_values(provenances, seen, complete) for provenances in (before, after))
     changed = [name for name in now if name in then and not then[name].keys() & now[name].keys()]

@@ -15,6 +15,8 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Tuple
 REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
 #: Directory in an image, as a file or unpacked, with the description of its build.
 METADATA = ".singularity.d"
+#: Scripts of Apptainer and Singularity in each of their images.
+IMAGE_SCRIPT = re.compile(r"/(01-base|10-docker2singularity|94-appsbase|95-apps|99-base|99-runtimevars)\.sh$")
 #: Forms of images: a SIF file, an OCI image in the runtime's own storage, a directory, a file with only a SquashFS file
 #: system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
 from containercheck.job import contract, launch, processes, texts, variables
-from containercheck.job.container_runtimes import METADATA, RUNTIMES
+from containercheck.job.container_runtimes import IMAGE_SCRIPT, METADATA, RUNTIMES
 from containercheck.job.run_observation import NO_LIMIT
 
 #: Seconds that an observation may take; and most bytes of it that are read.
@@ -44,8 +44,6 @@ INSTRUCTIONS = (
 )
 #: The script, for any POSIX shell.
 SCRIPT = Path(__file__).with_name("observe.sh").read_text(encoding="utf-8").replace("METADATA", METADATA)
-#: Scripts that a runtime puts into each image.
-_OF_RUNTIME = re.compile(r"/(01-base|10-docker2singularity|94-appsbase|95-apps|99-base|99-runtimevars)\.sh$")
 #: Beginnings of the names of variables with which a runtime sets others in the container (APPTAINERENV_).
 _SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
 
@@ -79,7 +77,7 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
             if name.startswith(prefix) and name != prefix
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
-        "hooks": [path for path in parts.get("hooks", "").split() if not _OF_RUNTIME.search(path)],
+        "hooks": [path for path in parts.get("hooks", "").split() if not IMAGE_SCRIPT.search(path)],
         "user": parts.get("user", "").strip(),
     }
     return texts.cleaned({**seen, **_node(parts, key)})

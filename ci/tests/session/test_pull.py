@@ -192,7 +192,7 @@ def test_an_image_without_the_signature_of_the_sites_key_is_refused(tmp_path, mo
 
 
 def test_a_runtime_without_apptainers_keys_pulls_nothing_that_must_be_signed(tmp_path):
-    with pytest.raises(CacheError, match="is not verified: docker has no keys of Apptainer: leave out image_key"):
+    with pytest.raises(CacheError, match="is not verified: docker knows no such keys: leave out image_key"):
         image_files.image_of_registry(NAME, tmp_path, "docker", key="AB12")
 
 

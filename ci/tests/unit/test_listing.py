@@ -82,4 +82,4 @@ def test_list_prints_variants_nodes_tags_and_maintainers_of_each_check():
 def test_list_prints_why_it_lists_nothing(arguments, status, message):
     listed = run_command("list", *arguments)
     assert listed.returncode == status
-    assert message in listed.stdout
+    assert message in listed.stderr

@@ -109,6 +109,7 @@ class BuildOfPbs(SimpleNamespace):
                 scheduler=SimpleNamespace(registered_name="pbs"), exception=None, exitcode=None, state="F"
             ),
             max_pending_time=None,
+            images_only="",
             is_dry_run=lambda: False,
         )
 

@@ -475,7 +475,7 @@ def image_of_registry(
         return Pulled(reference, directory, runtime, architecture, key)
     if key:
         shown = texts.without_credentials(reference)
-        raise CacheError(f"the image {shown} is not verified: {runtime} has no keys of Apptainer: leave out image_key")
+        raise CacheError(f"the image {shown} is not verified: {runtime} knows no such keys: leave out image_key")
     return Kept(reference, directory, row)
 
 
