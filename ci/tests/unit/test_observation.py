@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, eventually
 from containercheck.job import observation, run_observation
 
 KEY = b"key"
@@ -252,16 +252,18 @@ def test_a_run_that_hangs_has_the_states_of_its_processes():
     observer = run_observation.Observer()
     ranks = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
     ranks[0].send_signal(signal.SIGSTOP)
+    expected = re.compile(r"1 process stopped(?: in \w+)?, 1 process waiting(?: in \w+)?$")
+
+    def words():
+        return run_observation.states_in_words(observer.result().get("states", {}))
+
     observer.start()
     try:
-        began = time.monotonic()
-        while len(observer.result().get("states", ())) < 2 and time.monotonic() < began + 30:
-            time.sleep(0.05)
+        # The first look may find them before they sleep.
+        assert eventually(lambda: expected.match(words()), 30), words()
     finally:
         observer.finish()
         for rank in ranks:
             rank.kill()
             rank.wait()
-    used = observer.result()
-    words = run_observation.states_in_words(used["states"])
-    assert re.match(r"1 process stopped(?: in \w+)?, 1 process waiting(?: in \w+)?$", words), words
+    assert expected.match(words()), words()
