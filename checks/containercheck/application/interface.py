@@ -134,7 +134,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Further options of the container runtime.
     container_options = variable(typ.List[str], value=[])
     #: Directory on the node to which the image is copied for the job; by default it is not copied.
-    image_directory: str = ""
+    image_directory = variable(str, value="")
     #: Way of the runtime to run the image (job/container_runtimes.py); empty for its usual one.
     way: str = ""
     #: Whether the processors of a virtual machine are kept busy between and during the runs (job/this_node.py).
@@ -186,6 +186,8 @@ class ApplicationFacts(rfm.RegressionTest):
     duet = variable(typ.Bool, type(None), value=None)
     #: Node-hours that a job may take; 0 for the limit of its rounds only.
     node_hours = variable(float, int, value=0)
+    #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
+    quiet = variable(float, int, value=2.0)
     #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
     #: Accepted overhead in percent, for metrics without a tolerance.

@@ -370,6 +370,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             collect=tuple(self.output_files),
             prepare=allowance.prepare_limit(self.expected["before"]) if makes_input else 0.0,
             keep_awake=self.keep_awake and started_here,
+            quiet=self.quiet,
         )
 
     # sanity

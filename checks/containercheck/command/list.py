@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from containercheck.command.parsers import FINE, parsed
-from containercheck.results.formatting import columns
+from containercheck.results.formatting import by_key, columns
 from containercheck.session import reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
@@ -45,9 +45,7 @@ def rows(tests: Iterable[Mapping[str, Any]]) -> list[Sequence[str]]:
 
     :param tests: the attributes of ReFrame's tests, as ``reframe --describe`` prints them.
     """
-    checks: dict[str, list[Mapping[str, Any]]] = {}
-    for test in tests:
-        checks.setdefault(test["@class"], []).append(test)
+    checks = by_key(tests, lambda test: str(test["@class"]))
     return [
         (
             name,

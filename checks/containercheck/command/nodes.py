@@ -21,7 +21,7 @@ from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.history.shifts import false_discoveries
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, first_line, say
+from containercheck.results.formatting import by_key, count, first_line, say
 from containercheck.results.row import is_finite
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Workplace
@@ -145,10 +145,8 @@ class Outlier:
 
 def outliers(readings: Iterable[Reading]) -> list[Outlier]:
     """Return the nodes that are worse than their peers, the worst first; groups with too few nodes are left out."""
-    groups: dict[tuple[str, ...], list[Reading]] = {}
-    for reading in readings:
-        groups.setdefault(reading.group, []).append(reading)
-    found = [outlier for group in groups.values() if len(group) >= FEWEST for outlier in _distances(group)]
+    groups = by_key(readings, lambda reading: reading.group).values()
+    found = [outlier for group in groups if len(group) >= FEWEST for outlier in _distances(group)]
     corrected = false_discoveries([outlier.p for outlier in found])
     named = [Outlier(each.node, each.group, each.worse, p) for each, p in zip(found, corrected) if p <= NAMED]
     return sorted((each for each in named if each.worse >= LEAST), key=lambda each: -each.worse)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from scipy.special import stdtr
 from scipy.stats import false_discovery_control
 
+from containercheck.results.formatting import by_key
+
 #: Accepted share of false proposals among all.
 PROPOSED = 0.02
 #: Fewest nights of a level before a change.
@@ -159,9 +161,7 @@ def _likeliest(level: Level, scatters: Sequence[Scatter]) -> Proposal:
 
 def _scatters(levels: Sequence[Level], nights: int) -> list[Scatter]:
     """Return the scatter for each level if all of them may have changed before the last nights."""
-    groups: dict[tuple[str, bool], list[Level]] = {}
-    for level in levels:
-        groups.setdefault((level.kind, level.has_errors), []).append(level)
+    groups = by_key(levels, lambda level: (level.kind, level.has_errors))
     scatters = {key: _scatter(group, nights) for key, group in groups.items()}
     return [scatters[level.kind, level.has_errors] for level in levels]
 

@@ -19,7 +19,7 @@ from typing import Any
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, number
+from containercheck.results.formatting import by_key, count, number
 from containercheck.results.row import Row, is_finite
 
 #: Endings of units of work per time, which do not depend on the amount of work.
@@ -55,10 +55,7 @@ def lines(cases: Iterable[Case]) -> list[str]:
 
 
 def _over_nodes(cases: Iterable[Case]) -> Iterator[Curve]:
-    groups: dict[tuple[Any, ...], list[Case]] = {}
-    for case in cases:
-        groups.setdefault((*_common(case), tuple(sorted(case.axes.items()))), []).append(case)
-    for group in groups.values():
+    for group in by_key(cases, lambda case: (*_common(case), *sorted(case.axes.items()))).values():
         yield _curve("node", group[0].label, {case.nodes: case for case in reversed(group)})
 
 

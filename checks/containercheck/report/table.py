@@ -14,7 +14,7 @@ from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
 from containercheck.results import selections, states
 from containercheck.results.cases import SIDE, Case, names, short_name
-from containercheck.results.formatting import columns, first, number, typed
+from containercheck.results.formatting import by_key, columns, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
 #: Limit on the asymmetry of an interval, relative to its half width; above it, both ends are printed instead of ±.
@@ -197,11 +197,11 @@ def lost_lines(cases: Iterable[Case]) -> list[str]:
 
 def by_reason(cases: Iterable[Case]) -> list[Reason]:
     """Return the reasons of skipped cases, the reason with the most cases first."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
-        if case.result == "skip":
-            text = case.skip_reason.replace(case.application, NAME).replace(case.place, PARTITION)
-            groups.setdefault(text, []).append(case)
+
+    def text_of(case: Case) -> str:
+        return case.skip_reason.replace(case.application, NAME).replace(case.place, PARTITION)
+
+    groups = by_key((case for case in cases if case.result == "skip"), text_of)
     reasons = []
     for text, skipped in groups.items():
         names, places = {case.application for case in skipped}, {case.place for case in skipped}

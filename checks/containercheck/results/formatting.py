@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from containercheck.job.texts import number as number
 from containercheck.job.texts import size as size
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 #: Name of the command that the user typed, and the words before it; ``ci/`` for a script of the checkout.
 _speaker, _before = "run", "containercheck "
@@ -26,6 +30,14 @@ class CommandError(Exception):
 def count(amount: int, noun: str) -> str:
     """Return a number with its noun: ``1 node``, ``2 nodes``."""
     return f"{amount} {noun}{'' if amount == 1 else 's'}"
+
+
+def by_key(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return items in groups with equal keys, in the order of their first items."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def first_line(text: str) -> str:

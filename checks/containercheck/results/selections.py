@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from containercheck.job.stats.boundaries import HORIZON
 from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
 from containercheck.results.cases import Case, Key
+from containercheck.results.formatting import by_key
 from containercheck.results.row import FAIL, OPEN, Row
 
 #: Results that are failures.
@@ -224,9 +225,7 @@ def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
     Each case gets its fewest seconds. The rest is divided equally, but a check does not get more than its cases need.
     ReFrame sets a variable for all cases of a class, so the longest time of these cases counts.
     """
-    classes: dict[str, list[Need]] = {}
-    for need in wanted:
-        classes.setdefault(need.case.application, []).append(need)
+    classes = by_key(wanted, lambda need: need.case.application)
     least = {name: max(need.least for need in members) for name, members in classes.items()}
     more = {name: max(need.most for need in members) - least[name] for name, members in classes.items()}
     left, waiting = left - _least_takes(wanted), len(wanted)

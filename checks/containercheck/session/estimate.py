@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from containercheck.history.nights import Night
 from containercheck.results import selections
 from containercheck.results.cases import Case, names
-from containercheck.results.formatting import columns, number, say
+from containercheck.results.formatting import by_key, columns, number, say
 
 #: Function that returns the cases to run, in their order, and prints the names of the others.
 Choice = Callable[[Sequence[Case]], list[Case]]
@@ -31,10 +31,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
     several = len({case.partition for case in cases}) > 1
     heading = ("application", "partition", "nodes", "ranks", "a run", "jobs", "node-hours", "at most")
     text: list[tuple[str, ...]] = [heading]
-    groups: dict[tuple[str, str, int], list[Case]] = {}
-    for case in cases:
-        groups.setdefault((case.label, case.partition, case.nodes), []).append(case)
-    for group in groups.values():
+    for group in by_key(cases, lambda case: (case.label, case.partition, case.nodes)).values():
         case, run = group[0], group[0].expected
         seconds = f"{number(run['seconds'], 2)} s" if run.get("seconds") else "?"
         head = (case.label, case.partition, str(case.nodes), str(run.get("ranks", "?")), seconds)

@@ -15,7 +15,7 @@ from engine_srun import write_srun
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
-FEW = ("-S", "rounds=1", "-S", "strict_check=no")
+FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "quiet=0")
 #: Candidates by name: Apptainer in all its ways, and runtimes of other kinds.
 RUNTIMES = {"file": "apptainer", "unpacked": "apptainer+unpacked", "podman": "podman", "charliecloud": "ch-run"}
 NETWORKS = """[network]
@@ -134,7 +134,7 @@ def test_a_terminated_session_leaves_no_container_on_any_node(place, request, na
     configuration = CONFIGURATION
     if name == "overlay":
         configuration = write_overlay_site(place, request.getfixturevalue("overlay"))
-    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50")
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50", "-S", "quiet=0")
     variables = environment(place, configuration)
     command, facts = reframe_command(place, *arguments, "-S", f"runtimes={words}", checks=CHECKS, **variables)
     session = subprocess.Popen(command, **facts)

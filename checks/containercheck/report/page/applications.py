@@ -21,7 +21,7 @@ from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results import states
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, number
+from containercheck.results.formatting import by_key, count, number
 from containercheck.results.row import PASS, Row, is_finite
 
 #: Most plots of each kind for an application: a plot takes 0.2 s to draw, and 20 kB.
@@ -215,11 +215,11 @@ def _place(value: str, numeric: bool) -> float | str:
 
 def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
     """Return the largest group of cases that differ only in an axis; none without two values."""
-    groups: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        if axis in case.axes and case.rows:
-            others = tuple(sorted(item for item in case.axes.items() if item[0] != axis))
-            groups.setdefault((case.nodes, others), []).append(case)
+
+    def others(case: Case) -> tuple[object, ...]:
+        return (case.nodes, *sorted(item for item in case.axes.items() if item[0] != axis))
+
+    groups = by_key((case for case in cases if axis in case.axes and case.rows), others)
     best = max(groups.values(), key=lambda group: len({case.axes[axis] for case in group}), default=[])
     return best if len({case.axes[axis] for case in best}) > 1 else []
 

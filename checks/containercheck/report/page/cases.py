@@ -11,7 +11,7 @@ from pathlib import Path
 from containercheck.report.table import Reason
 from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key
-from containercheck.results.formatting import count, first, size, typed
+from containercheck.results.formatting import by_key, count, first, size, typed
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import OTHERS, flat
 from containercheck.results.states import State
@@ -91,11 +91,12 @@ def axes(values: Mapping[str, str]) -> str:
 
 def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Case]]:
     """Return cases by the beginning of a title: application, axes and place. A group differs in variant and nodes."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
+
+    def title(case: Case) -> str:
         words = [case.application, axes(case.axes) if with_axes else ""]
-        groups.setdefault(f"{' '.join(filter(None, words))}, {place(case)}", []).append(case)
-    return groups
+        return f"{' '.join(filter(None, words))}, {place(case)}"
+
+    return by_key(cases, title)
 
 
 def shown(some: int, total: int, noun: str) -> str:
@@ -240,10 +241,7 @@ def links(failed: Iterable[Case], skips: Iterable[Reason]) -> dict[Key, Link]:
 
 def matrices(cases: Iterable[Case], links: Mapping[Key, Link]) -> list[Matrix]:
     """Return a matrix for each partition."""
-    partitions: dict[str, list[Case]] = {}
-    for case in cases:
-        partitions.setdefault(place(case), []).append(case)
-    return [_matrix(partition, members, links) for partition, members in sorted(partitions.items())]
+    return [_matrix(partition, members, links) for partition, members in sorted(by_key(cases, place).items())]
 
 
 def _matrix(partition: str, cases: Sequence[Case], links: Mapping[Key, Link]) -> Matrix:
@@ -277,9 +275,7 @@ def _label(case: Case, ran: Collection[str]) -> str:
 
 
 def _cell(cases: Sequence[Case], links: Mapping[Key, Link]) -> tuple[CellState, ...]:
-    by_state: dict[State, list[Case]] = {}
-    for case in cases:
-        by_state.setdefault(states.state_of(case), []).append(case)
+    by_state = by_key(cases, states.state_of)
     if len(by_state) > 1:
         # A cell with cases that ran does not show skips.
         by_state.pop(states.SKIP, None)

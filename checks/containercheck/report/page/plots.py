@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from containercheck.report.page.cases import VARIANTS, Table, finite, plain, shortened, variant_order
-from containercheck.results.formatting import number
+from containercheck.results.formatting import by_key, number
 from containercheck.results.row import Row, is_finite
 
 #: Color, marker and line style of each side of a plot.
@@ -150,10 +150,7 @@ def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, A
 def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
     """Return the values of each side: variants first, in their order; published values last."""
     order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
-    sides: dict[str, list[PlotValue]] = {}
-    for value in order:
-        sides.setdefault(value.side, []).append(value)
-    return sides
+    return by_key(order, lambda value: value.side)
 
 
 @styled

@@ -6,9 +6,8 @@ A trend is the overhead of each variant above the bare value. Both together show
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from containercheck.history.causes import ChangeCause
 from containercheck.history.change_points import LevelChange
@@ -18,7 +17,7 @@ from containercheck.report.page import cases as page_cases
 from containercheck.report.page import plots
 from containercheck.report.page.cases import finite
 from containercheck.report.page.plots import Chart, Panel, PlotValue
-from containercheck.results.formatting import count, number
+from containercheck.results.formatting import by_key, count, number
 
 #: Most nights in a plot.
 DRAWN = 60
@@ -53,10 +52,10 @@ def is_alarm(cause: ChangeCause) -> bool:
 
 def by_place(cause: ChangeCause) -> list[list[LevelChange]]:
     """Return the changes of a cause by their place and certainty, the worst first."""
-    places: dict[tuple[Any, ...], list[LevelChange]] = {}
-    for change in sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size))):
-        key = (name(change.series), change.first.night.name, change.worse, change.confirmed)
-        places.setdefault(key, []).append(change)
+    ordered = sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size)))
+    places = by_key(
+        ordered, lambda change: (name(change.series), change.first.night.name, change.worse, change.confirmed)
+    )
     return list(places.values())
 
 
@@ -92,12 +91,8 @@ def trends(
 
     :param most: most trends that are drawn.
     """
-    members: dict[Hashable, list[Series]] = {}
-    for series in all_series:
-        members.setdefault(series.of_metric, []).append(series)
-    changes_of: dict[Hashable, list[LevelChange]] = {}
-    for change in changes:
-        changes_of.setdefault(change.series.of_metric, []).append(change)
+    members = by_key(all_series, lambda series: series.of_metric)
+    changes_of = by_key(changes, lambda change: change.series.of_metric)
     return [
         _trend(f"trend-{place}", members[key], of_trend, nights[-DRAWN:] if place <= most else ())
         for place, (key, of_trend) in enumerate(changes_of.items(), 1)
@@ -131,9 +126,8 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     """Return the plot of a trend: the overheads of each unit, and the bare value below them."""
     names = [night.name for night in nights]
     # Each unit of overheads has a panel.
-    members: dict[tuple[str, str], list[Series]] = {}
-    for series in sorted(trend.series, key=lambda series: series.kind == BARE):
-        members.setdefault((series.kind, series.unit), []).append(series)
+    ordered = sorted(trend.series, key=lambda series: series.kind == BARE)
+    members = by_key(ordered, lambda series: (series.kind, series.unit))
     panels = [_panel(f"{kind}, {unit}", group, trend.changes, names) for (kind, unit), group in members.items()]
     breaks = _breaks(trend.series)
     figure = plots.over(panels, "night", names, [name for name in names if name in breaks])
