@@ -45,7 +45,7 @@ INSTRUCTIONS = (
 #: The script, for any POSIX shell.
 SCRIPT = Path(__file__).with_name("observe.sh").read_text(encoding="utf-8").replace("METADATA", METADATA)
 #: Scripts that a runtime puts into each image.
-_OF_RUNTIME = re.compile(r"/(01-base|10-docker2singularity|94-appsbase|95-apps|99-base|99-runtimevars)\.sh$")
+_OF_RUNTIME = re.compile(r"/\d+-(base|\w+2\w+|appsbase|apps|runtimevars)\.sh$")
 #: Beginnings of the names of variables with which a runtime sets others in the container (APPTAINERENV_).
 _SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
 
