@@ -142,9 +142,6 @@ site_configuration = {
                             # Its configuration file for that: where sources and other easyconfigs lie, optarch ...
                             # Default: EasyBuild's own.
                             "easybuild_site": "/site/containercheck/easybuild.cfg",
-                            # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
-                            # Default: the embedded input. What each check takes is in its docstring.
-                            "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
                             # Where images, programs, environments and inputs lie; all nodes must see it. Default:
                             # ~/.cache/containercheck.
                             "caches": "/shared/containercheck",
@@ -190,8 +187,9 @@ site_configuration = {
                                     "image_launcher_options": ["--mpi=pmix"],
                                     # In percent, for metrics that name none of their own; 'tolerances' goes before it.
                                     "tolerance": 3.0,
-                                    # As in 'inputs', and not in both.
-                                    "input": None,
+                                    # The document's own input: a path, or address#sha256=<digest>, fetched once.
+                                    # Default: the embedded input. What each check takes is in its docstring.
+                                    "input": "/shared/inputs/ueabs-case-a/topol.tpr",
                                     # For Alya, Amber and PACE3D only, whose program and input are the site's: how the
                                     # program is run, as in ["sphere"]; and what its output looks like, by metric or
                                     # answer: {"LUPS": r"^performance (\S+)", "ranks": r"^processes (\d+)"}.
@@ -207,7 +205,7 @@ site_configuration = {
                             "release": "bookworm",
                             # Debian mirror for building images. Default: the one of this machine's apt.
                             "image_mirror": None,
-                            # Checks of the site's own that inputs, tolerances and software name, and that only some
+                            # Checks of the site's own that tolerances and software name, and that only some
                             # sessions look for. Any other name that is no check's is an error.
                             "own_checks": [],
                             # Where the results of nights are sent, by a name of yours; ci/docs/operations.md has the

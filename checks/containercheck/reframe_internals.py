@@ -106,9 +106,9 @@ def _print_end() -> None:
 def options_of(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line of ReFrame that this library reads; each is a list of its values."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for names in _OPTIONS:
+    for flags in _OPTIONS:
         # An option without its value is for ReFrame to report.
-        parser.add_argument(*names, action="extend", nargs="*", default=[])
+        parser.add_argument(*flags, action="extend", nargs="*", default=[])
     for letter in _LETTERS:
         parser.add_argument(f"-{letter}", action="store_true")
     return parser.parse_known_args(words)[0]

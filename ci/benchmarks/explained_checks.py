@@ -33,7 +33,6 @@ class Explained(ContainerCheck):
     recipe = "mpi"
     executable = "sh"
     ranks_per_node = 1
-    quiet = 0.0
     seconds = 30
     keep_awake = False
     answers = [Answer("sum", r"^sum (\d+)")]

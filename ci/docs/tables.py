@@ -177,7 +177,7 @@ TYPES: dict[Any, dict[str, Any]] = {
 
 def schema() -> str:
     """Return the JSON schema of an exported line."""
-    from containercheck.results.exported import Place
+    from containercheck.results.exported import CaseFields
     from containercheck.results.row import SCHEMA as VERSION
     from containercheck.results.row import Row
 
@@ -186,10 +186,10 @@ def schema() -> str:
         "status": {"type": "integer", "description": "exit status of that command"},
         "schema": {"const": VERSION, "description": "version of the format"},
     }
-    for kind in (Place, Row):
+    for kind in (CaseFields, Row):
         types = typing.get_type_hints(kind)
         properties |= {name: {**TYPES[types[name]], "description": text} for name, text in meanings(kind).items()}
-    required = [field.name for field in dataclasses.fields(Place)]
+    required = [field.name for field in dataclasses.fields(CaseFields)]
     made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of the results of containercheck: a metric of a case",
@@ -228,9 +228,9 @@ def sinks() -> str:
 
 def lines() -> str:
     """Return the table of the fields of an exported line, other than those of its row."""
-    from containercheck.results.exported import Place
+    from containercheck.results.exported import CaseFields
 
-    return fields_of(Place)
+    return fields_of(CaseFields)
 
 
 def rows() -> str:

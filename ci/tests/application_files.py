@@ -1,9 +1,12 @@
-"""The checks that the application files have, by name, read from their text."""
+"""The checks that the application files have, by name, read from their text; and the constants of any program."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from conftest import REPOSITORY
 
@@ -29,3 +32,16 @@ def all_checks() -> set[str]:
 def checks_of_plain_runs() -> set[str]:
     """Return the names of the checks of which a plain run has cases: all but those that have full axes only."""
     return {name for name, text in _checks() if "    full_only = True\n" not in text}
+
+
+def check_of(name: str) -> Any:
+    """Return the class of a check."""
+    modules = (importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py"))
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+def constants_of(tree: ast.Module) -> list[Any]:
+    """Return the constants of a program without its docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    told = {node.body[0].value for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node)}
+    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told]

@@ -1,4 +1,4 @@
-"""A real Docker for a test, and a Podman that is called as it: each with a storage of its own."""
+"""Engines with a storage of the test's own: a real Docker, a Podman that is called as it, and Podman by itself."""
 
 from __future__ import annotations
 
@@ -13,15 +13,40 @@ from conftest import eventually, write_program
 from containercheck.job import texts
 
 #: On machines with cgroups of both versions crun does not run, and Podman asks for more files than are allowed.
-PODMAN = """
-engine="podman --runtime runc --root {place}/storage --runroot {run} --storage-driver vfs"
+ULIMITS = "--ulimit nofile=1024:1024"
+PROGRAM = """
 if [ "$1" = run ]; then
     shift
     case " $* " in *" --network"*) network= ;; *) network="--network none" ;; esac
-    exec $engine run --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 $network "$@"
+    set -- run {limits} $network "$@"
 fi
-exec $engine "$@"
+exec {engine} "$@"
 """
+#: Podman's own settings: its storage, and what this machine's cgroups and limits need.
+STORAGE = """
+[storage]
+driver = "{driver}"
+graphroot = "{storage}"
+runroot = "{run}"
+"""
+CONTAINERS = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+
+
+def podman_settings(place, storage, run, driver="vfs", more=""):
+    """Write Podman's settings into a directory, and return the variables that name them.
+
+    :param more: further settings of containers.
+    """
+    Path(place, "storage.conf").write_text(STORAGE.format(driver=driver, storage=storage, run=run))
+    Path(place, "containers.conf").write_text(CONTAINERS + more)
+    return {"CONTAINERS_STORAGE_CONF": f"{place}/storage.conf", "CONTAINERS_CONF": f"{place}/containers.conf"}
 
 
 @contextlib.contextmanager
@@ -29,7 +54,9 @@ def podman_as_docker(place, run):
     """Have Podman, which has no daemon, under the name of docker."""
     if not (shutil.which("podman") and shutil.which("runc")):
         pytest.skip("needs podman and runc")
-    write_program(place / "docker", PODMAN.format(place=place, run=run))
+    engine = f"podman --runtime runc --root {place}/storage --runroot {run} --storage-driver vfs"
+    limits = f"{ULIMITS} --ulimit nproc=1000:1000"
+    write_program(place / "docker", PROGRAM.format(engine=engine, limits=limits))
     yield
     subprocess.run([place / "docker", "rm", "--force", "--all"], capture_output=True)
 
@@ -48,13 +75,8 @@ def docker_itself(place, run):
     ]
     with Path(place, "log").open("wb") as log:
         daemon = subprocess.Popen(["dockerd", *options], stdout=log, stderr=log, start_new_session=True)
-    program = """
-if [ "$1" = run ]; then
-    shift
-    case " $* " in *" --network"*) network= ;; *) network="--network none" ;; esac
-    set -- run --ulimit nofile=1024:1024 $network "$@"
-fi"""
-    write_program(place / "docker", f'{program}\nexec {shutil.which("docker")} --host unix://{run}/sock "$@"')
+    engine = f"{shutil.which('docker')} --host unix://{run}/sock"
+    write_program(place / "docker", PROGRAM.format(engine=engine, limits=ULIMITS))
     try:
         started = eventually(lambda: subprocess.run([place / "docker", "ps"], capture_output=True).returncode == 0, 60)
         if not started:

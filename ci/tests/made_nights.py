@@ -56,7 +56,7 @@ def report(*cases, began=NOON, ended=None, cmdline="reframe -r"):
 
 def night(number, changed=""):
     """Return a night without cases."""
-    return Night(f"night {number}", NOON + number * DAY, changed, (), frozenset(), number)
+    return Night(f"night {number}", NOON + number * DAY, changed, (), number)
 
 
 def made_series(values, errors=None, kind=OVERHEAD, metric="rate", again=None, better="higher", **more):

@@ -26,14 +26,7 @@ sys.exit(main.run("run", {shown}sys.argv[1:], place))
 ALL = SESSION.replace("{shown}", '["--verbose"] + ')
 #: What a person sees who asks for nothing.
 PLAIN = SESSION.replace("{shown}", "")
-NIGHT = """
-import sys
-from containercheck.command import main
-from containercheck.session.reframe_process import Workplace
-from pathlib import Path
-place = Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(main.run("nightly", sys.argv[1:], place))
-"""
+NIGHT = PLAIN.replace('"run"', '"nightly"')
 CONFIG = """site_configuration = {{
     "general": [{{"report_file": "{0}/reports/run-report.json"}}],
     "storage": [{{"enable": True, "sqlite_db_file": "{0}/reports/results.db"}}],

@@ -133,6 +133,8 @@ class ApplicationFacts(rfm.RegressionTest):
     binds = variable(typ.List[str], value=[])
     #: Further options of the container runtime.
     container_options = variable(typ.List[str], value=[])
+    #: Directory on the node to which the image is copied for the job; by default it is not copied.
+    image_directory: str = ""
     #: Way of the runtime to run the image (job/container_runtimes.py); empty for its usual one.
     way: str = ""
     #: Whether the processors of a virtual machine are kept busy between and during the runs (job/this_node.py).
@@ -156,14 +158,10 @@ class ApplicationFacts(rfm.RegressionTest):
     mpi_times = variable(typ.Bool, value=False, loggable=True)
     #: Code name of the Debian that the image is built from; empty for the site's choice (site/hosts.py).
     release = variable(str, value="")
-    #: Directory on the node to which the image is copied for the job; by default it is not copied.
-    image_directory = variable(str, value="")
     #: Commands of container runtimes to compare, by name: the later ones are judged as successors of the first
     #: (ci/acceptance). Of several kinds, each is compared with bare; apptainer+unpacked is one of the ways of a runtime
     #: (job/container_runtimes.py). None are compared by default.
     runtimes = variable(typ.Dict[str, str], value={}, loggable=True)
-    #: Whether each runtime runs an image that it built itself; else all run the same file.
-    built_by_each = variable(typ.Bool, value=False)
     #: Ready images to compare in the same way: paths.
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.
@@ -188,14 +186,12 @@ class ApplicationFacts(rfm.RegressionTest):
     duet = variable(typ.Bool, type(None), value=None)
     #: Node-hours that a job may take; 0 for the limit of its rounds only.
     node_hours = variable(float, int, value=0)
-    #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
-    quiet = variable(float, int, value=2.0)
     #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
     #: Accepted overhead in percent, for metrics without a tolerance.
     tolerance = variable(float, int, value=5.0, loggable=True)
     #: The published input, if the site has it, in place of the embedded one; the check describes it. A path,
-    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, inputs.
+    #: or an address that ends with ``#sha256=<digest>`` (job/build/downloads.py); also in the site's extras, software.
     published = variable(str, value="")
     #: Values of variables with which a generated input is that of the document.
     published_values: Mapping[str, Any] = {}
@@ -237,8 +233,6 @@ class ApplicationFacts(rfm.RegressionTest):
     application_seconds = variable(float, int, value=0.0, loggable=True)
     #: Seconds that the job had its nodes; 0 if it left no record.
     job_seconds = variable(float, int, value=0.0, loggable=True)
-    #: Seconds of these in which it waited for other sessions on its machine.
-    waited_seconds = variable(float, int, value=0.0, loggable=True)
 
     maintainers = ["the containercheck developers"]
     valid_prog_environs = ["*"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,9 +31,6 @@ from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 from containercheck.software import host
-
-#: Factor by which runs have to exceed the time that ``work`` states for a note; and the least stated time, in seconds.
-SLOWER_THAN_STATED, LEAST_STATED = 4.0, 1.0
 
 
 class NotMeasured(SanityError):
@@ -375,7 +370,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             collect=tuple(self.output_files),
             prepare=allowance.prepare_limit(self.expected["before"]) if makes_input else 0.0,
             keep_awake=self.keep_awake and started_here,
-            quiet=self.quiet,
         )
 
     # sanity
@@ -406,7 +400,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._take_results(record)
         early = record.early_end(jobs.met_limit(self.finished.state))
         duet = [rounds.duet_note(self.metrics)] if self.is_duet else []
-        self.notes = [*duet, *early, *self._doubts_about_work(record), *verdict.get("notes", ())]
+        self.notes = [*duet, *early, *verdict.get("notes", ())]
         problems = list(verdict.get("problems", ()))
         if not verdict or not (record.complete or early):
             # First, because the end of the job may be the reason why its last run failed.
@@ -418,18 +412,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             problems = [f"the job lost a node: {lost}", *problems] if lost else problems
             raise SanityError("\n".join([texts.first(problems, 4), *explained]))
         return True
-
-    def _doubts_about_work(self, record: Record) -> list[str]:
-        """Return a line if undisturbed runs of the baseline took several times as long as the work states."""
-        runs = [run for run in record.runs if run["side"] == contract.BASELINE and run["status"] == 0]
-        seconds = [run["seconds"] for run in runs if not run.get("disturbed_by")]
-        if not seconds or not self.known_work or self.site.emulated:
-            return []
-        took, stated = statistics.median(seconds), self.expected["seconds"]
-        if took < SLOWER_THAN_STATED * max(stated, LEAST_STATED):
-            return []
-        place = f"checks/{Path(inspect.getfile(type(self))).name}"
-        return [f"a run took {took:.3g} s, and `work` in {place} states {stated:.2g} s: time limits follow from it"]
 
     def _skip_where_unsupported(self) -> None:
         """Skip the check if the job states why it cannot run on its node."""
@@ -448,7 +430,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         reproducer = stagedir / contract.REPRODUCER
         self.reproducer = str(reproducer) if reproducer.exists() else ""
         self.application_seconds = verdict.get("seconds", 0.0)
-        self.job_seconds, self.waited_seconds = record.took, record.waited
+        self.job_seconds = record.took
         # If one of several sides was lost, the others have rows too.
         self.results = [{VERSION: SCHEMA, **row} for row in verdict.get("rows", ())]
         self.measured = verdict.get("measured", [])

@@ -80,7 +80,6 @@ class VariantSides(RegressionTestPlugin):
                 name,
                 container_runtimes.with_way(word)[0],
                 kinds[name] if several or kinds[name].way.name or self._has_other_words(kinds[name]) else None,
-                builds=self.built_by_each and not several,
                 against_bare=several,
             )
             for name, word in self.runtimes.items()

@@ -165,9 +165,7 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
-    # A candidate may have a name (NAME=), and a way to run images.
-    named = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
-    paths = [resolved(word[match.end() if match else 0 :]) for word, match in zip(words, named)]
+    paths = [resolved(word) for word in words]
     try:
         runtimes = [container_runtimes.chosen(path) for path in paths]
     except ValueError as error:
@@ -176,9 +174,6 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if len(set(kinds_of)) > 1 and all(kinds_of):
         # Each is compared with bare, not with another candidate.
         names = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
-    names = [match[1] if match else name for name, match in zip(names, named)]
-    if len({*names}) < len(names):
-        raise UnknownCandidate(f"the names of candidates have to differ: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))
 
 
@@ -199,30 +194,26 @@ def put_on_path(paths: Mapping[str, str]) -> None:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one session that compares the candidates of the command line, and return the exit status."""
-    options, _, parser = parsers.parsed("acceptance", argv)
+    _, _, parser = parsers.parsed("acceptance", argv)
     # A word after the first option may be the value of an option.
     words = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
-    rest = [word for word in argv[len(words) :] if word != "--built-by-each"]
+    rest = argv[len(words) :]
     if len(words) < 2:
         parser.error("it takes two: OLD and NEW, before all options")
     try:
         kind, paths = candidates(words)
     except UnknownCandidate as error:
         parser.error(str(error))
-    built_by_each = options.built_by_each
-    if kind != "runtimes" and (built_by_each or not reframe_internals.options_of(rest).name):
-        parser.error("images are of one application and complete: name the check (-n), and leave out --built-by-each")
+    if kind != "runtimes" and not reframe_internals.options_of(rest).name:
+        parser.error("images are of one application: name the check (-n)")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
     for name, path in paths.items():
         say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
     # A list without braces: after a brace on the command line, ReFrame cannot find sessions in its database.
     chosen = ["-S", f"{kind}={json.dumps(list(paths.items()))}", "--exclude", "%variant=bare"]
-    chosen += ["-S", "built_by_each=yes"] if built_by_each else []
     if kind == "runtimes":
         put_on_path(paths)
     compared = {name: identity(kind, path) for name, path in paths.items()}
-    if built_by_each:
-        compared["images"] = "built by each"
     return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")
 
 
@@ -241,9 +232,6 @@ def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str
             if bare is not None and others.count(None) < len(others):
                 cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
                 text.append((*head, row.metric, f"{number(bare)} {row.unit}", *cells))
-        sizes = [_image_size(case, side) for side in titles]
-        if case.rows and None not in sizes:
-            text.append((*head, "image", "", *map(str, sizes)))
     if not text:
         return []
     legend = [f"{name}: {title}" for name, title in titles.items()]
@@ -253,13 +241,6 @@ def versions_table(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str
 def _median(case: Case, side: str, metric: str) -> float | None:
     values = [sides[side][metric] for sides in case.measured if metric in sides.get(side, ())]
     return statistics.median(values) if values else None
-
-
-def _image_size(case: Case, side: str) -> str | None:
-    """Return the size of a side's image (a file, an archive or a directory), with the size of its files if known."""
-    image = case.provenance.get("images", {}).get(side, {})
-    size, content = image.get("image_bytes"), image.get("image_content_bytes")
-    return f"{size >> 20} MiB" + (f" ({content >> 20} of files)" if content else "") if size else None
 
 
 def _more(row: Row, bare: float, value: float) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.command.report import last_report
+from containercheck.history import causes
 from containercheck.history.nights import stored
 from containercheck.job import contract
 from containercheck.report import table
-from containercheck.results import exported, sides_seen
+from containercheck.results import exported
 from containercheck.results.cases import Case, ReportError, collect, load, names
 from containercheck.results.formatting import columns, number
 from containercheck.results.row import Row, is_finite
@@ -49,7 +50,7 @@ Pair = tuple[Half, Half]
 
 
 @dataclass(frozen=True)
-class Metric:
+class MetricChange:
     """A metric in both halves.
 
     :ivar case: name of the case.
@@ -77,14 +78,14 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     return BROKEN if any(metric.direction == WORSE for metric in metrics) else FINE
 
 
-def _metrics(pair: Pair) -> list[Metric]:
+def _metrics(pair: Pair) -> list[MetricChange]:
     """Return the common metrics of both halves."""
     first, second = pair
     common = [(name, row, second.rows[name]) for name, row in first.rows.items() if name in second.rows]
     return [_metric(names([second.case]), name[0], before, after) for name, before, after in common]
 
 
-def _metric(case: str, metric: str, before: Row, after: Row) -> Metric:
+def _metric(case: str, metric: str, before: Row, after: Row) -> MetricChange:
     change, direction = None, ""
     if before.overhead is not None and after.overhead is not None:
         change, direction = after.overhead - before.overhead, UNKNOWN
@@ -94,10 +95,10 @@ def _metric(case: str, metric: str, before: Row, after: Row) -> Metric:
     baseline = None
     if before.baseline and after.baseline:
         baseline = 100 * (after.baseline / before.baseline - 1) * (1 if before.better == "lower" else -1)
-    return Metric(case, metric, table.overhead(before), table.overhead(after), change, direction, baseline)
+    return MetricChange(case, metric, table.overhead(before), table.overhead(after), change, direction, baseline)
 
 
-def _table(metrics: Sequence[Metric], first: str, second: str) -> list[str]:
+def _table(metrics: Sequence[MetricChange], first: str, second: str) -> list[str]:
     """Return the table: worse metrics first, then better ones."""
     if not metrics:
         return []
@@ -116,7 +117,8 @@ def differences(pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Return a line for each recorded fact that differs, by the names of the cases with the same lines."""
     by_lines: dict[tuple[str, ...], list[Case]] = {}
     for first, second in pairs:
-        by_lines.setdefault(tuple(sides_seen.differences(first.facts, second.facts)), []).append(second.case)
+        lines = causes.differences([first.facts], [second.facts], complete=True)
+        by_lines.setdefault(tuple(lines), []).append(second.case)
     return {names(cases): list(lines) for lines, cases in by_lines.items()}
 
 

@@ -9,8 +9,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ from containercheck.command import main as command_line
 from containercheck.command.parsers import FINE, NOT_JUDGED, parsed
 from containercheck.report import machine, table
 from containercheck.results import selections
-from containercheck.results.cases import Case, ReportError, collect
+from containercheck.results.cases import Case, ReportError
 from containercheck.results.formatting import columns, count, first_line, say, typed
 from containercheck.session import preconditions, reframe_process, usage
 from containercheck.session.reframe_process import ReframeFailed, Relay, Workplace
 from containercheck.session.session import ASKING, Session, Settings
 from containercheck.site import hosts
+from containercheck.site.hosts import PartitionNodes
 
 #: Indent of lines that belong to the line above them.
 _INDENT = "  "
@@ -43,7 +44,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             if not options.json:
                 print("\n".join(lines(answers)), flush=True)
                 say(ASKING)
-            cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
+            cases = Session(Settings(None, False, tuple(arguments)), place, relay).foresee()
         except (ReframeFailed, ReportError) as error:
             reason = reframe_process.last_error(place.log)
             raise ReportError(f"{error}: {reason}" if reason else str(error)) from None
@@ -55,25 +56,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     return FINE if outlook.compares else NOT_JUDGED
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The facts of a partition's nodes, or the reason why they are not known.
-
-    :ivar partition: full name of the partition.
-    :ivar is_here: whether its jobs run on this machine.
-    :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
-    :ivar problem: reason why they are not known; empty if they are.
-    :ivar platforms: container runtimes that the site's file names for the partition.
-    """
-
-    partition: str
-    is_here: bool
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
-    platforms: Sequence[str] = ()
-
-
-def ask_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> list[Answer]:
+def ask_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> list[PartitionNodes]:
     """Return the answers of the partitions of the system, in the order of the site's file.
 
     :param arguments: arguments for ReFrame, which name the site's file and the system.
@@ -97,7 +80,7 @@ def ask_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> 
         )
         if relay.wait(process) or not file.exists():
             raise ReframeFailed("the partitions cannot be asked")
-        return [Answer(**answer) for answer in json.loads(file.read_text())]
+        return [PartitionNodes(**answer) for answer in json.loads(file.read_text())]
 
 
 def _job_option(option: str) -> str:
@@ -122,7 +105,7 @@ class Outlook:
     unknown: Sequence[Case]
 
     @classmethod
-    def of(cls, answers: Sequence[Answer], cases: Iterable[Case]) -> Outlook:
+    def of(cls, answers: Sequence[PartitionNodes], cases: Iterable[Case]) -> Outlook:
         """Return the outlook of a dry run's cases, which does not see that nodes lack all runtimes of the site's file.
 
         :param answers: answers of the nodes.
@@ -146,12 +129,12 @@ class Outlook:
         return any(case.variant != "bare" for case in self.run)
 
 
-def _partition(answer: Answer) -> str:
+def _partition(answer: PartitionNodes) -> str:
     """Return the name of a partition without the system's, as cases have it."""
     return answer.partition.rpartition(":")[2]
 
 
-def _lacks(answer: Answer) -> str:
+def _lacks(answer: PartitionNodes) -> str:
     """Return a message if the nodes lack all runtimes of the site file; empty if they have one, or did not answer."""
     if answer.problem:
         return ""
@@ -161,7 +144,7 @@ def _lacks(answer: Answer) -> str:
     return problems[0].replace(answer.facts["host"]["name"], answer.partition) if is_lacking else ""
 
 
-def lines(answers: Sequence[Answer]) -> list[str]:
+def lines(answers: Sequence[PartitionNodes]) -> list[str]:
     """Return the lines for a person with the facts of each partition."""
     printed = [f"containercheck {command_line.version()}, ReFrame {reframe.VERSION}"]
     shown: dict[str, str] = {}
@@ -181,7 +164,7 @@ def lines(answers: Sequence[Answer]) -> list[str]:
     return [*printed, ""]
 
 
-def of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
+def of_cases(answers: Sequence[PartitionNodes], outlook: Outlook) -> list[str]:
     """Return the lines about cases: the number that will run, and the reasons of the others."""
     run, unknown = outlook.run, outlook.unknown
     total = sum(map(len, (run, outlook.failing, outlook.skipped, unknown)))
@@ -205,7 +188,7 @@ def of_cases(answers: Sequence[Answer], outlook: Outlook) -> list[str]:
     return [*printed, f"next: {typed('site' if is_login else 'run')}"]
 
 
-def as_json(answers: Sequence[Answer], outlook: Outlook) -> dict[str, Any]:
+def as_json(answers: Sequence[PartitionNodes], outlook: Outlook) -> dict[str, Any]:
     """Return the same for programs, and for reports of bugs."""
 
     def identities(cases: Iterable[Case]) -> list[list[Any]]:

@@ -57,8 +57,6 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
         missed = session.run(failed, "-S", f"remedies={MOST_TRIED}")
         if missed:
             say(f"not run: {names(missed)}")
-        for problem in session.problems:
-            say(problem)
         return session.cases
 
 

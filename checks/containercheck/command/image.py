@@ -20,7 +20,8 @@ from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.job import inventory, mpi
 from containercheck.job.explain import explanation
-from containercheck.report import states, view
+from containercheck.report import view
+from containercheck.results import states
 from containercheck.results.cases import Case, short_name
 from containercheck.results.formatting import CommandError, columns, first_line, number, typed
 from containercheck.session import image_facts

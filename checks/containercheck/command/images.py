@@ -127,14 +127,14 @@ def _session(action: str, arguments: Sequence[str], place: Workplace) -> tuple[l
 
 
 def needed(cases: Iterable[Case]) -> list[Image]:
-    """Return the images that cases need, each once for a partition."""
+    """Return the images that cases need, each once for a partition, sorted by partition and name."""
     found: dict[str, Image] = {}
     for case in cases:
         reported = case.provenance.get(contract.IMAGES) or {}
         for words in reported.get("programs", ()):
             key = repr((case.partition, words, reported["registry"]))
             found[key] = found.get(key) or _image(case.partition, words, reported["registry"], reported["key"])
-    return [*found.values()]
+    return sorted(found.values(), key=lambda image: (image.partition, image.name))
 
 
 def _image(partition: str, words: Sequence[str], address: str | None, signer: str | None) -> Image:

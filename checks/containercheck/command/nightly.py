@@ -20,7 +20,7 @@ from typing import Any
 from containercheck.command.main import status_of
 from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, parsed
 from containercheck.history import causes, change_points
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import ARGUMENTS, CHANGED, CONFIRMATION, NIGHT, PASS, Night, expected, stored
 from containercheck.history.series import Series, series
 from containercheck.report import push, scaling, table, view
@@ -88,7 +88,7 @@ class Result:
     cases: Sequence[Case] = ()
     nights: Sequence[Night] = ()
     series: Sequence[Series] = ()
-    changes: Sequence[Change] = ()
+    changes: Sequence[LevelChange] = ()
     problems: list[str] = field(default_factory=list)
     lost: Sequence[Case] = ()
     fault: Exception | None = None
@@ -100,12 +100,12 @@ class Result:
 
     def add_unstored(self, known: Sequence[Night]) -> None:
         """Add this night, which is not in the database, to the known nights, without a search for changes."""
-        last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
+        last = Night(self.name, time.time(), "", tuple(self.cases), len(known))
         self.nights = [*known, last]
         self.series = series(self.nights)
 
     @property
-    def alarms(self) -> list[Change]:
+    def alarms(self) -> list[LevelChange]:
         """Confirmed changes for the worse."""
         return [change for change in self.changes if change.confirmed and change.worse]
 
@@ -154,7 +154,7 @@ def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_
     finally:
         result.cases = session.cases
     result.lost = lost(before, wanted, session)
-    result.problems += [*session.problems, *stopped(wanted, relay)]
+    result.problems += stopped(wanted, relay)
 
 
 def _measure(result: Result, session: Session, before: Sequence[Night], path: Path) -> None:
@@ -201,7 +201,7 @@ def judge(result: Result, session: Session, path: Path) -> None:
     result.judge(known[: last + 1])
 
 
-def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
+def confirm(session: Session, proposals: Sequence[LevelChange]) -> list[Case]:
     """Repeat the cases of proposed changes, paired and with more rounds, and return the cases that ran."""
     keys = {key for change in proposals for key in change.series.cases}
     cases = [case for case in selections.ran(session.cases) if case.key in keys]
@@ -269,7 +269,7 @@ def announce(result: Result, wanted: NightSettings, place: Workplace) -> None:
     push.announce(wanted.arguments, place, outcome)
 
 
-def alarm_lines(changes: Sequence[Change]) -> list[str]:
+def alarm_lines(changes: Sequence[LevelChange]) -> list[str]:
     """Return a line for each likely cause of these changes."""
     return [f"{cause.sentence}. {'; '.join(cause.differences)}" for cause in causes.causes(changes)]
 
@@ -298,7 +298,7 @@ def moved(result: Result) -> dict[str, Any]:
     }
 
 
-def _values(change: Change) -> dict[str, Any]:
+def _values(change: LevelChange) -> dict[str, Any]:
     """Return the values of a change: series, nights, levels in the series' unit, and p-value."""
     series = change.series
     names = ("kind", "system", "partition", "environ", "application", "variant", "nodes", "metric", "unit", "better")

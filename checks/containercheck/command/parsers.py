@@ -183,11 +183,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "acceptance": Command(
         "Decides if a container runtime or an image may replace another one, or compares several.",
-        ("--built-by-each", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
+        ("--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
         (
             ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
             ("apptainer/1.3.6 apptainer/1.4.5 --minutes 90", "two modules, with all checks"),
-            ("OLD NEW --built-by-each", "each with its own build of the image"),
             ("old.sif new.sif -n GROMACS", "images of one application"),
             ("apptainer podman charliecloud", "runtimes of several kinds, each against bare"),
             ("apptainer apptainer+unpacked", "two ways to run an image: as a file, as a directory"),
@@ -198,10 +197,9 @@ COMMANDS: Mapping[str, Command] = {
             "dest": "candidates",
             "nargs": "+",
             "metavar": "CANDIDATE",
-            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it; "
-            "NAME=CANDIDATE names one",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then those to judge against it",
         },
-        note="Bare, OLD and NEW take turns in one job, with the same image file unless each builds its own.",
+        note="Bare, OLD and NEW take turns in one job, with the same image file.",
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
@@ -361,5 +359,5 @@ def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None
     if any(map(SECRET_ADDRESS.search, argv)):
         parser.error(
             "an address on the command line has a user, a password or a key in it, and would be in all reports: "
-            "put it into the site file (extras, inputs or images), and let only yourself read that file"
+            "put it into the site file (extras, software or images), and let only yourself read that file"
         )

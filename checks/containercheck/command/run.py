@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import selections
-from containercheck.results.cases import Case, NoReport, ReportError, collect
+from containercheck.results.cases import Case, NoReport, ReportError
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
@@ -46,12 +45,9 @@ def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
 
 
 def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the problems and uncertain cases, and return the exit status."""
-    questions = selections.questions(cases)
-    for line in questions:
-        say(line)
-    status = BROKEN if cases else NOT_JUDGED
-    return ended([*problems, *selections.problems(cases)], status) or (NOT_JUDGED if questions else 0)
+    """Print the problems, and return the exit status."""
+    status = ended([*problems, *selections.problems(cases)], BROKEN if cases else NOT_JUDGED)
+    return status or (NOT_JUDGED if selections.is_questionable(cases) else FINE)
 
 
 def session(
@@ -70,7 +66,7 @@ def session(
     :raises SystemExit: the command line is wrong, or asks for help.
     :raises UsageError: no session can run here, or a variable is set that does not exist.
     """
-    settings, began = asked(argv, command), time.time()
+    settings = asked(argv, command)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         raise UsageError("the site's file or RFM_REPORT_FILE names the report: leave out --report-file")
     place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
@@ -86,10 +82,10 @@ def session(
         except ReportError as error:
             # Without a session to continue, ReFrame did not run.
             why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-            return ended([*_stopped(relay), *current.problems, why or str(error)], NOT_JUDGED)
+            return ended([*_stopped(relay), why or str(error)], NOT_JUDGED)
         if problems is None:
             return 0
-        problems += [*current.problems, *_stopped(relay)]
+        problems += _stopped(relay)
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:
@@ -104,8 +100,7 @@ def session(
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
         files = view.files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        spent = view.time_spent(current.cases, began)
-        print("\n".join(filter(None, [spent, reframe_process.of_full_axes(place.log), files])), flush=True)
+        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, even if the database does not have them.
         where = reframe_process.configuration(settings.arguments, place).database
@@ -128,7 +123,7 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         place = replace(place, report_file=Path(directory, "report.json"))
         say(ASKING)
         try:
-            cases = collect([Session(settings, place, relay).foresee()])
+            cases = Session(settings, place, relay).foresee()
         except ReportError as error:
             return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
         full_axes = reframe_process.of_full_axes(place.log)
@@ -151,9 +146,9 @@ def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[
     problems = current.resume() if settings.only_open else current.begin()
     if current.is_resumed and current.is_done:
         say("nothing is open in the last session")
-        failed = [*problems, *selections.problems(current.cases), *selections.questions(current.cases)]
+        failed = [*problems, *selections.problems(current.cases)]
         # An acceptance prints its verdict again, and failures remain.
-        if not is_acceptance and not failed:
+        if not (is_acceptance or failed or selections.is_questionable(current.cases)):
             return None
     else:
         current.go_on()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.history.change_points import Change
-from containercheck.history.series import BARE, OVERHEAD, Point
+from containercheck.history.change_points import LevelChange
+from containercheck.history.series import BARE, OVERHEAD
 from containercheck.results.formatting import number
-from containercheck.results.sides_seen import SEES, USES
+from containercheck.results.sides_seen import SEES, USES, flat
 
 #: Most series that a sentence names.
 NAMED = 3
@@ -38,10 +37,10 @@ class ChangeCause:
 
     sentence: str
     differences: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
 
 
-def causes(changes: Sequence[Change]) -> list[ChangeCause]:
+def causes(changes: Sequence[LevelChange]) -> list[ChangeCause]:
     """Return the likely causes; causes of worse values come first.
 
     Changes form a group if they share partition, night, direction and kind of series: bare values, overheads, or both
@@ -49,7 +48,7 @@ def causes(changes: Sequence[Change]) -> list[ChangeCause]:
     """
     moved = {kind: {_metric(change) for change in changes if change.series.kind == kind} for kind in (BARE, OVERHEAD)}
     both = moved[BARE] & moved[OVERHEAD]
-    groups: dict[tuple[Any, ...], list[Change]] = {}
+    groups: dict[tuple[Any, ...], list[LevelChange]] = {}
     for change in changes:
         kind = "both" if _metric(change) in both else change.series.kind
         # Both may move in opposite directions: on a faster host, a container's overhead may grow.
@@ -59,17 +58,15 @@ def causes(changes: Sequence[Change]) -> list[ChangeCause]:
     return [ChangeCause(_what(key[-2], group), _differences(group), tuple(group)) for key, group in ordered]
 
 
-def _place(change: Change) -> tuple[str, str, str]:
+def _place(change: LevelChange) -> tuple[str, str, str]:
     return change.series.system, change.series.partition, change.first.night.name
 
 
-def _metric(change: Change) -> tuple[Any, ...]:
-    series = change.series
-    axes = tuple(series.axes.items())
-    return (*_place(change), series.environ, series.application, series.nodes, axes, series.metric)
+def _metric(change: LevelChange) -> tuple[Any, ...]:
+    return (change.first.night.name, *change.series.of_metric)
 
 
-def _what(kind: str, group: Sequence[Change]) -> str:
+def _what(kind: str, group: Sequence[LevelChange]) -> str:
     system, partition, night = _place(group[0])
     where = f"on {system}:{partition} since {night}"
     if kind == "both":
@@ -83,7 +80,7 @@ def _what(kind: str, group: Sequence[Change]) -> str:
     return f"runtime, image or MPI changed {where}: {_moves(group)}, and their bare values did not"
 
 
-def _moves(group: Sequence[Change]) -> str:
+def _moves(group: Sequence[LevelChange]) -> str:
     """Return the sizes of a group's changes as text, the largest first, with the names of a few series."""
     ordered = sorted(group, key=_severity, reverse=True)
     names = "; ".join(_name(change) for change in ordered[:NAMED])
@@ -92,11 +89,11 @@ def _moves(group: Sequence[Change]) -> str:
     return f"{kind} moved ({names}{more})"
 
 
-def _severity(change: Change) -> float:
+def _severity(change: LevelChange) -> float:
     return abs(change.size) / change.series.least if change.series.least > 0 else abs(change.size)
 
 
-def _name(change: Change) -> str:
+def _name(change: LevelChange) -> str:
     series = change.series
     nodes = f", {series.nodes} nodes" if series.nodes > 1 else ""
     unit = "%" if series.kind == BARE else series.unit
@@ -104,66 +101,59 @@ def _name(change: Change) -> str:
     return f"{series.label}{variant}{nodes} {series.metric} by {number(change.size, 2, '+')} {unit}"
 
 
-def _differences(group: Sequence[Change]) -> tuple[str, ...]:
+def _differences(group: Sequence[LevelChange]) -> tuple[str, ...]:
     """Return the facts that differ between the nights of the previous level and the nights since then."""
     lines: dict[str, None] = {}
     for change in group:
-        points = change.series.points
-        lines.update(dict.fromkeys(differences(points[change.since : change.at], points[change.at :])))
+        provenances = [point.provenance for point in change.series.points]
+        lines.update(dict.fromkeys(differences(provenances[change.since : change.at], provenances[change.at :])))
     return tuple(lines) or ("nothing that is recorded changed with it",)
 
 
-def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
+def differences(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], complete: bool = False
+) -> list[str]:
     """Return a line for each fact that has only new values after a change.
 
     So facts that differ between nights, such as the node of a job, are left out: an earlier night had the value. Facts
     that only one of the two has are left out too, as an older library did not record them.
+
+    :param before, after: the provenances before and after the change.
+    :param complete: whether both recorded all facts, so that a fact which only one of them has is a difference.
     """
-    then, now = (_values(points, _seen_names((*before, *after))) for points in (before, after))
+    names = dict.fromkeys(name for provenance in (*before, *after) for name, _ in flat(provenance))
+    # A record lists completely what a side saw or used.
+    seen = [name for name in names if complete or name.split()[0] in (SEES, USES)]
+    then, now = (_values(provenances, seen, complete) for provenances in (before, after))
     changed = [name for name in now if name in then and not then[name].keys() & now[name].keys()]
     # A value that was new in every night explains nothing.
     changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
     if "image_sha256" in changed:
         changed = [name for name in changed if name not in OF_DIGEST]
     # There may be several values: the ones next to the change are shown.
-    return [f"{_title(name)}: {list(then[name])[-1]} -> {next(iter(now[name]))}" for name in changed]
+    return [f"{_title(name)}: {_short(list(then[name])[-1])} -> {_short(next(iter(now[name])))}" for name in changed]
 
 
-def _seen_names(points: Sequence[Point]) -> list[str]:
-    """Return the names of facts that a side saw or used in some nights. A record lists them completely."""
-    names = (name for point in points for name, _ in _flat(point.provenance))
-    return [name for name in dict.fromkeys(names) if name.split()[0] in (SEES, USES)]
-
-
-def _values(points: Sequence[Point], seen: Sequence[str]) -> dict[str, dict[str, None]]:
+def _values(
+    provenances: Sequence[Mapping[str, Any]], seen: Sequence[str], complete: bool
+) -> dict[str, dict[str, None]]:
     """Return the values of each name, the earliest first.
 
-    :param seen: names of facts that are absent if the record of their side does not have them.
+    :param seen: names of facts that are absent if the record, or that of their side, does not have them.
     """
     values: dict[str, dict[str, None]] = {}
-    for point in points:
-        facts = dict(_flat(point.provenance))
+    for provenance in provenances:
+        facts = dict(flat(provenance))
         sides = {tuple(name.split()[:2]) for name in facts}
-        absent = {name: ABSENT for name in seen if tuple(name.split()[:2]) in sides}
+        absent = {name: ABSENT for name in seen if complete or tuple(name.split()[:2]) in sides}
         for name, value in {**absent, **facts}.items():
             values.setdefault(name, {}).pop(value, None)
             values[name][value] = None
     return values
 
 
-def _flat(provenance: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield names and values as text; blanks join nested names."""
-    for name, value in provenance.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{name} ")
-        elif value is not None:
-            yield f"{path}{name}", _text(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_text, value))
-    text = value if isinstance(value, str) else json.dumps(value)
+def _short(text: str) -> str:
+    """Return a text, or the first digits of a SHA-256."""
     return text[:DIGITS] if re.fullmatch("[0-9a-f]{64}", text) else text
 
 

@@ -22,7 +22,7 @@ CONFIRMED = 0.05
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """A change of the level of a series that still stands.
 
     :ivar at: index in ``series.points`` of the first night of the new level.
@@ -46,7 +46,7 @@ class Change:
     since: int = 0
 
     @classmethod
-    def between(cls, series: Series, since: int, at: int, end: int, p: float, confirmed: bool) -> Change:
+    def between(cls, series: Series, since: int, at: int, end: int, p: float, confirmed: bool) -> LevelChange:
         """Return the change from the points ``since`` to ``at`` to the points ``at`` to ``end``."""
         before, after = (
             statistics.median(point.value for point in points)
@@ -66,7 +66,7 @@ class Change:
         return abs(now - self.after) <= abs(now - self.before)
 
 
-def standing(all_series: Sequence[Series]) -> list[Change]:
+def standing(all_series: Sequence[Series]) -> list[LevelChange]:
     """Return the changes that still stand in the last night, in the order of the series.
 
     These are confirmed changes, and proposals without a rerun. A series without a value in the last night keeps its
@@ -99,7 +99,7 @@ class _Followed:
     series: Series
     until: int = 0
     proposal: Proposal | None = None
-    changes: list[Change] = field(default_factory=list)
+    changes: list[LevelChange] = field(default_factory=list)
 
     @property
     def since(self) -> int:
@@ -138,18 +138,18 @@ class _Followed:
             values, least = [100 * math.log(value) for value in values], 100 * math.log1p(least / 100)
         return Level(self.series.kind, values, errors, [point.confirmation for point in points], least)
 
-    def standing(self) -> Iterator[Change]:
+    def standing(self) -> Iterator[LevelChange]:
         """Yield the confirmed changes that stand, each with the nights until the next one, and the open proposal."""
         ends = [*(change.at for change in self.changes[1:]), self.until]
         for change, end in zip(self.changes, ends):
             if change.stands(self.now):
-                yield Change.between(self.series, change.since, change.at, end, change.p, True)
+                yield LevelChange.between(self.series, change.since, change.at, end, change.p, True)
         if self.proposal and not self.tonight.confirmation:
             yield self.change(self.proposal, self.proposal.p, False)
 
-    def change(self, proposal: Proposal, p: float, confirmed: bool) -> Change:
+    def change(self, proposal: Proposal, p: float, confirmed: bool) -> LevelChange:
         """Return the proposed change."""
-        return Change.between(self.series, self.since, self.until - proposal.nights, self.until, p, confirmed)
+        return LevelChange.between(self.series, self.since, self.until - proposal.nights, self.until, p, confirmed)
 
 
 def _look(tonight: Sequence[_Followed]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.results import database
-from containercheck.results.cases import Case, Key, collect
+from containercheck.results.cases import Case, collect
 from containercheck.results.database import StoredSession
 
 #: Keys that ci/nightly adds to its sessions (``--session-extras``): the night's name, the pass, and the changes on
@@ -32,7 +32,6 @@ class Night:
     :ivar began: seconds of the epoch at the start of its first session.
     :ivar changed: changes on purpose before it, which begin new series; empty for none.
     :ivar cases: the last run of each case, confirmations included.
-    :ivar confirmed: keys of the cases with a confirmation as their last run.
     :ivar number: its place among all nights, in the order of storage.
     :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, but do not enter series, as they may have
         another input or only a few rounds.
@@ -43,7 +42,6 @@ class Night:
     began: float
     changed: str
     cases: tuple[Case, ...]
-    confirmed: frozenset[Key]
     number: int = 0
     is_nightly: bool = True
     arguments: str = ""
@@ -125,7 +123,6 @@ def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
         min(session.began for session in sessions),
         "; ".join(dict.fromkeys(str(session.info[CHANGED]) for session in sessions if session.info.get(CHANGED))),
         cases,
-        frozenset(case.key for case in cases if case.nightly_pass == CONFIRMATION),
         number,
         any(session.info.get(NIGHT) for session in sessions),
         next((session.info[ARGUMENTS] for session in sessions if session.info.get(ARGUMENTS)), ""),

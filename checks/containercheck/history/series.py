@@ -83,27 +83,20 @@ class Series:
     earlier: tuple[Point, ...] = ()
     cases: tuple[Key, ...] = ()
 
+    @property
+    def of_metric(self) -> tuple[Any, ...]:
+        """The properties that a metric's series have in common: the bare value, and the overhead of each variant."""
+        place = (self.system, self.partition, self.environ, self.application)
+        return (*place, self.nodes, tuple(self.axes.items()), self.metric)
+
 
 #: A case, and its row for a metric.
 _CaseRow = tuple[Case, Row]
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """A series of a single night, with one point.
-
-    :ivar work: facts that must not change within a series, else its values are not comparable.
-    """
-
-    series: Series
-    work: tuple[Any, ...]
-
-    @property
-    def name(self) -> tuple[Any, ...]:
-        """The properties that identify a series in all nights."""
-        own = self.series
-        place = (own.kind, own.system, own.partition, own.environ)
-        return (*place, own.application, own.variant, own.nodes, tuple(own.axes.items()), own.metric)
+#: A series of a single night, with one point; and facts that must not change within a series, else its values are not
+#: comparable.
+_Seen = tuple[Series, tuple[Any, ...]]
 
 
 def series(nights: Sequence[Night]) -> list[Series]:
@@ -118,17 +111,18 @@ def series(nights: Sequence[Night]) -> list[Series]:
     changes = 0
     for night in (night for night in nights if night.is_nightly):
         changes += bool(night.changed)
-        for each in [*_overheads(night), *_bare(night)]:
-            seen.setdefault(each.name, []).append(replace(each, work=(changes, *each.work)))
+        for member, work in [*_overheads(night), *_bare(night)]:
+            key = (member.kind, member.variant, *member.of_metric)
+            seen.setdefault(key, []).append((member, (changes, *work)))
     return [_joined(each) for each in seen.values()]
 
 
 def _joined(seen: Sequence[_Seen]) -> Series:
     """Return the series of these nights since its last break."""
-    last = seen[-1]
-    count = sum(1 for _ in itertools.takewhile(lambda each: each.work == last.work, reversed(seen)))
-    points = [point for each in seen for point in each.series.points]
-    return replace(last.series, points=tuple(points[-count:]), earlier=tuple(points[:-count]))
+    last, work = seen[-1]
+    count = sum(1 for _ in itertools.takewhile(lambda each: each[1] == work, reversed(seen)))
+    points = [point for member, _ in seen for point in member.points]
+    return replace(last, points=tuple(points[-count:]), earlier=tuple(points[:-count]))
 
 
 def _rows(case: Case) -> Iterator[Row]:
@@ -170,7 +164,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
             (case.key,),
         )
         work = (*_work(case), row.overhead_unit, row.unit, row.duet)
-        yield _Seen(_series_of(OVERHEAD, case, row, case.variant, point), work)
+        yield _series_of(OVERHEAD, case, row, case.variant, point), work
 
 
 def _series_of(kind: str, case: Case, row: Row, variant: str, point: Point) -> Series:
@@ -220,7 +214,7 @@ def _bare(night: Night) -> Iterator[_Seen]:
     for pairs in groups.values():
         used = [(case, row) for case, row in pairs if row.subject is not None] or pairs
         case, row = used[-1]
-        yield _Seen(_series_of(BARE, case, row, "", _bare_point(night, used)), (*_work(case), row.unit))
+        yield _series_of(BARE, case, row, "", _bare_point(night, used)), (*_work(case), row.unit)
 
 
 def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:

@@ -250,15 +250,15 @@ class Seen(NamedTuple):
     taken: float = 0.0
 
 
-class Lines:
-    """Read the lines that the watch on a node writes, one a second; each is read once.
+class NodeLines:
+    """Read the lines that the watch on a node writes, one a second.
 
     :param path: the file, which grows.
     """
 
     def __init__(self, path: Path) -> None:
         """Begin at the start of the file."""
-        self._path, self._offset = path, 0
+        self._lines = texts.NewLines(path)
         self._waiting: List[Line] = []
 
     def between(self, first: float, last: float) -> List[Line]:
@@ -266,27 +266,14 @@ class Lines:
 
         Unreadable lines are left out: a damaged file of another node must not end a job.
         """
-        self._waiting += self._new()
+        self._waiting += filter(None, map(_parsed, self._lines.read()))
         lines = [line for line in self._waiting if first <= line.when <= last]
         self._waiting = [line for line in self._waiting if line.when > last]
         return lines
 
-    def _new(self) -> List[Line]:
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                # The line after the last line end is being written.
-                whole = stream.read().rpartition(b"\n")[0]
-        except OSError:
-            return []
-        if not whole:
-            return []
-        self._offset += len(whole) + 1
-        return [line for line in map(_parsed, whole.split(b"\n")) if line]
-
 
 #: Reader of each node's file.
-_READ: Dict[Path, Lines] = {}
+_READ: Dict[Path, NodeLines] = {}
 
 
 def _parsed(line: bytes) -> Optional[Line]:
@@ -310,7 +297,7 @@ def on_other_nodes(began: float, ended: float) -> Seen:
     for path in sorted(Path(contract.WATCH).glob("*.lines")):
         capacity = 0.0
         taken: Dict[str, float] = {}
-        for line in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
+        for line in _READ.setdefault(path.resolve(), NodeLines(path)).between(began + INTERVAL, ended):
             capacity += line.capacity
             for who, ticks in line.taken.items():
                 taken[who] = taken.get(who, 0.0) + ticks

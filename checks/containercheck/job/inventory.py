@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from containercheck.job import architectures, container_runtimes, mpi, runtime_start
+from containercheck.job import architectures, container_runtimes, mpi, runtime_start, texts
 from containercheck.job.container_runtimes import Runtime
 
 #: Longest wait for a program that prints its version, in seconds. A module system or srun may ask a server.
@@ -48,14 +48,6 @@ def first_line(text: str) -> str:
     """Return the first line of a text with a digit in it, usually the version; else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if re.search(r"\d", line)), lines[0] if lines else "")
-
-
-def read(path: Path) -> str:
-    """Return the content of a small file, without blanks around it; empty if it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def inventory(root: Path = Path("/")) -> Dict[str, Any]:
@@ -96,7 +88,7 @@ def brief() -> Dict[str, Any]:
 
 def host(root: Path = Path("/")) -> Dict[str, Any]:
     """Return name, system, kernel, C library and Python of this machine, and whether this user is root."""
-    release = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(root / "etc/os-release"), re.MULTILINE))
+    release = dict(re.findall(r'^(\w+)="?(.*?)"?$', texts.small(root / "etc/os-release"), re.MULTILINE))
     try:
         # musl, for example, does not know the name.
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
@@ -116,10 +108,10 @@ def processor(root: Path = Path("/")) -> Dict[str, Any]:
     """Return architecture, model, processors, sockets, cores of a socket and memory (bytes) of this machine."""
     places = set()
     for topology in root.glob("sys/devices/system/cpu/cpu[0-9]*/topology"):
-        places.add((read(topology / "physical_package_id"), read(topology / "core_id")))
+        places.add((texts.small(topology / "physical_package_id"), texts.small(topology / "core_id")))
     return {
         "architecture": platform.machine(),
-        "model": architectures.processor(read(root / "proc/cpuinfo")) or "",
+        "model": architectures.processor(texts.small(root / "proc/cpuinfo")) or "",
         "processors": os.cpu_count() or 1,
         "usable": len(os.sched_getaffinity(0)),
         "sockets": len({socket_ for socket_, _ in places}) or 1,
@@ -187,11 +179,11 @@ def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
     status, output = output_of(["unshare", "--user", "--map-root-user", "true"])
     kernel = root / "proc/sys"
     why = ""
-    if read(kernel / "user/max_user_namespaces") == "0":
+    if texts.small(kernel / "user/max_user_namespaces") == "0":
         why = "user.max_user_namespaces is 0"
-    elif read(kernel / "kernel/unprivileged_userns_clone") == "0":
+    elif texts.small(kernel / "kernel/unprivileged_userns_clone") == "0":
         why = "kernel.unprivileged_userns_clone is 0"
-    elif read(kernel / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+    elif texts.small(kernel / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         why = "kernel.apparmor_restrict_unprivileged_userns is 1"
     if status is None:
         # Without unshare, only the settings can be checked.
@@ -241,7 +233,7 @@ def gpus(root: Path = Path("/")) -> List[str]:
     devices = sorted(path.name for path in (root / "dev").glob("nvidia[0-9]*"))
     if (root / "dev/kfd").exists():
         cards = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/gpu_id")
-        devices += [f"AMD GPU {read(card)}" for card in sorted(cards) if read(card) not in ("", "0")]
+        devices += [f"AMD GPU {texts.small(card)}" for card in sorted(cards) if texts.small(card) not in ("", "0")]
     return devices
 
 
@@ -250,8 +242,8 @@ def fabric(root: Path = Path("/")) -> List[str]:
     adapters = []
     for device in sorted((root / "sys/class/infiniband").glob("*")):
         port = device / "ports/1"
-        state, rate = read(port / "state").rpartition(": ")[2].lower(), read(port / "rate")
-        words = " ".join(filter(None, [read(port / "link_layer"), rate, state]))
+        state, rate = texts.small(port / "state").rpartition(": ")[2].lower(), texts.small(port / "rate")
+        words = " ".join(filter(None, [texts.small(port / "link_layer"), rate, state]))
         adapters.append(f"{device.name}: {words}" if words else device.name)
     # HPE Slingshot, Cornelis Omni-Path Express and Intel's adapters have their own classes.
     for name in ("cxi", "hfi1"):

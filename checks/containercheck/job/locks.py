@@ -14,7 +14,6 @@ import os
 import pwd
 import stat
 import time
-import uuid
 from pathlib import Path
 from typing import ContextManager, Iterator, Optional
 
@@ -200,21 +199,3 @@ def user_name(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return f"user {user}"
-
-
-def start_of(process: int) -> Optional[str]:
-    """Return the start time of a process of this machine, in ticks of the kernel; None for no such process."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None
-
-
-def namespace() -> str:
-    """Return the PID namespace of the process numbers that this process sees."""
-    with contextlib.suppress(OSError):
-        # Otherwise /proc shows the processes of another namespace.
-        if os.readlink("/proc/self") == str(os.getpid()):
-            return os.readlink("/proc/self/ns/pid")
-    # A unique name: processes cannot be looked up.
-    return uuid.uuid4().hex

@@ -111,7 +111,6 @@ class Runner:
             "halves": [this_node.listed(half) for half in self._halves],
             "why": "",
             "took": 0.0,
-            "waited": round(self.seconds, 3),
             "replaced": {},
             "busy": "",
             "runs": [],

@@ -37,9 +37,8 @@ OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPI
 OURS = ("PMIX_MCA_gds",)
 #: Name of a directory for one job: the number of its user, and a random part that cannot be guessed.
 DIRECTORY = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
-#: File in it with the job's identity. Age in seconds from which a job of another machine or PID namespace counts as
-#: ended.
-JOB, OLD = ".job", 7 * 86400.0
+#: File in it by which a job knows its own. Age in seconds from which a directory was left behind by a killed job.
+JOB, OLD = ".job", 86400.0
 
 
 def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
@@ -218,32 +217,19 @@ def make_directory(directory: Path) -> None:
         return
     except OSError as error:
         sys.exit(f"error: {directory} cannot be made: {error.strerror}")
-    # The job is identified by the first process of its session, the ancestor of its other processes. In a PID namespace
-    # this may have no number; then the first process of the namespace is used.
-    first = os.getsid(0) or 1
-    facts = (os.uname().nodename, first, locks.start_of(first), locks.namespace())
-    (directory / JOB).write_text(" ".join(map(str, facts)) + "\n")
+    (directory / JOB).touch()
 
 
 def _sweep(place: Path) -> None:
+    """Remove directories that killed jobs left behind: no job is as old."""
     with contextlib.suppress(OSError):
         for path in place.iterdir():
             match = DIRECTORY.fullmatch(path.name)
             if match and match[1] == str(os.geteuid()):
                 with contextlib.suppress(OSError):
-                    if os.lstat(str(path)).st_uid == os.geteuid() and _is_dead(path):
+                    status = os.lstat(str(path))
+                    if status.st_uid == os.geteuid() and time.time() - status.st_mtime > OLD:
                         shutil.rmtree(str(path))
-
-
-def _is_dead(directory: Path) -> bool:
-    age = time.time() - os.lstat(str(directory)).st_mtime
-    try:
-        host, process, started, namespace = (directory / JOB).read_text().split()
-    except (OSError, ValueError):
-        return age > OLD
-    if (host, namespace) == (os.uname().nodename, locks.namespace()):
-        return locks.start_of(int(process)) != started
-    return age > OLD
 
 
 def make_place() -> None:

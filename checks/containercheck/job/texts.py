@@ -95,6 +95,14 @@ def read(path: Path, most: int = READ) -> str:
     return content.decode(errors="replace")
 
 
+def small(path: Path) -> str:
+    """Return the content of a small file, without blanks around it; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def tail(path: Path, most: int = TAIL) -> str:
     """Return the text at the end of a file, from the beginning of a line if it has lines.
 
@@ -191,3 +199,26 @@ def cores_of(text: str) -> Set[int]:
         first, _, last = part.partition("-")
         processors.update(range(int(first), int(last or first) + 1))
     return processors
+
+
+class NewLines:
+    """Read the lines of a file that is being written; each is read once.
+
+    :param path: the file; it need not exist yet.
+    :param offset: bytes that are left out.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """Begin after these bytes."""
+        self._path, self._offset = path, offset
+
+    def read(self) -> List[bytes]:
+        """Return the lines that were completed since the last call, without their ends."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                complete, end, _ = stream.read().rpartition(b"\n")
+        except OSError:
+            return []
+        self._offset += len(complete + end)
+        return complete.split(b"\n") if end else []

@@ -20,7 +20,7 @@ import signal
 from pathlib import Path
 from typing import Dict, Iterator, List, Set, Tuple
 
-from containercheck.job import architectures, processes
+from containercheck.job import architectures, processes, texts
 
 #: Files of Linux and of the distribution with facts of a node.
 CPUINFO, RELEASE = Path("/proc/cpuinfo"), Path("/etc/os-release")
@@ -35,21 +35,14 @@ def facts() -> Dict[str, str]:
 
     Facts that cannot be read are left out.
     """
-    system = SYSTEM.search(_text(RELEASE))
+    system = SYSTEM.search(texts.small(RELEASE))
     known = {
         "kernel": os.uname().release,
-        "processor": architectures.processor(_text(CPUINFO)),
+        "processor": architectures.processor(texts.small(CPUINFO)),
         "system": system.group(1).strip() if system else "",
-        "governor": _text(GOVERNOR),
+        "governor": texts.small(GOVERNOR),
     }
     return {name: value for name, value in known.items() if value}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
@@ -61,8 +54,8 @@ def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
     by_core: Dict[Tuple[int, str], List[int]] = {}
     for processor in sorted(usable):
         topology = root / TOPOLOGY.format(processor)
-        siblings = _text(topology / "thread_siblings_list") or str(processor)
-        by_core.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
+        siblings = texts.small(topology / "thread_siblings_list") or str(processor)
+        by_core.setdefault((int(texts.small(topology / "physical_package_id") or 0), siblings), []).append(processor)
     return [core for _, core in sorted(by_core.items(), key=lambda pair: (pair[0][0], pair[1]))]
 
 
@@ -90,7 +83,7 @@ def kept_awake(wanted: bool) -> Iterator[bool]:
 
     :param wanted: whether to do so if the machine is virtual.
     """
-    virtual = wanted and is_virtual(_text(CPUINFO))
+    virtual = wanted and is_virtual(texts.small(CPUINFO))
     spinning = [_spin(cpu) for cpu in sorted(os.sched_getaffinity(0))] if virtual else []
     processes.HELPERS.update(spinning)
     try:

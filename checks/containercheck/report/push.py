@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from containercheck.report import states
-from containercheck.results import exported, selections
+from containercheck.results import exported, selections, states
 from containercheck.results.cases import Case, short_name
 from containercheck.results.formatting import first_line, say, write_file
 from containercheck.results.row import FAIL, OPEN, PASS, Row, is_finite
@@ -178,7 +177,7 @@ def _write_metrics(sink: Sink, outcome: Outcome) -> None:
 def json_lines(outcome: Outcome) -> str:
     """Return a line of JSON for each metric: see results/exported.py."""
     session = {"command": outcome.command, "status": outcome.status}
-    return "".join(f"{json.dumps({**session, **line})}\n" for line in exported.lines(outcome.cases))
+    return exported.text_of({**session, **line} for line in exported.lines(outcome.cases))
 
 
 def _append_lines(sink: Sink, outcome: Outcome) -> None:

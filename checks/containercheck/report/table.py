@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from containercheck.job.contract import BASELINE, SUBJECT
+from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
-from containercheck.results import selections
-from containercheck.results.cases import Case, names, short_name
+from containercheck.results import selections, states
+from containercheck.results.cases import SIDE, Case, names, short_name
 from containercheck.results.formatting import columns, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 
@@ -100,18 +101,19 @@ def spreads(row: Row) -> str:
 def verdict(row: Row, counted: bool = False) -> str:
     """Return a row's verdict with remarks on it.
 
-    :param counted: whether to add the number of rounds.
+    :param counted: whether to add the number of rounds, as the text does.
     """
     word = row.verdict
     if word == EMULATED:
         word = NOT_JUDGED
     elif word == OPEN:
-        word = f"{rounds(row)}; {selections.describe(row)}" if counted and row.rounds else selections.describe(row)
+        word = f"{rounds(row)}; {states.describe(row)}" if counted and row.rounds else states.describe(row)
     elif word and counted and row.rounds:
         word += f", {rounds(row)}"
     remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
     remarks += ["rounds spread more than is known of them"] if row.contradicted else []
-    remarks += [row.difference] if row.difference else []
+    # The text has one line for the same build of a case.
+    remarks += [row.difference] if row.difference and not (counted and row.difference.startswith(SAME)) else []
     remarks += ["both sides at once, on halves of the node"] if row.duet and row.is_comparison else []
     remarks += [] if row.answers_compared else ["answers not compared"]
     return word + (f" ({'; '.join(remarks)})" if remarks else "")
@@ -138,7 +140,13 @@ def _together(rows: Iterable[Row]) -> str:
 
 
 def _described(rows: Iterable[Row]) -> str:
-    return "; ".join(f"{row.metric} is {selections.describe(row)}" for row in rows)
+    return "; ".join(f"{row.metric} is {states.describe(row)}" for row in rows)
+
+
+def same_builds(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each case with sides that are proven to be the same build."""
+    proven = [(case, row) for case in cases for row in case.rows if row.difference.startswith(SAME)]
+    return list(dict.fromkeys(f"{names([case])}: {row.difference}" for case, row in proven))
 
 
 def repetition(run: Case) -> list[str]:
@@ -151,8 +159,8 @@ def repetition(run: Case) -> list[str]:
 
 def _judged_side(case: Case) -> str:
     """Return the name of the judged side; of several sides, the last one."""
-    sides = [name for name in (case.compared.get("side") or {}) if name != BASELINE]
-    return sides[-1] if sides else SUBJECT
+    sides = [name.removeprefix(SIDE) for name in case.compared if name.startswith(SIDE)]
+    return next((name for name in reversed(sides) if name != BASELINE), SUBJECT)
 
 
 @dataclass(frozen=True)

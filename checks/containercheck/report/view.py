@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,20 +10,17 @@ from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
-from containercheck.job.verdict.comparison import in_words
-from containercheck.report import machine, scaling, states, table
-from containercheck.report.states import State, state_of
-from containercheck.results import selections
+from containercheck.report import machine, scaling, table
+from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key, short_name
 from containercheck.results.formatting import number, typed
 from containercheck.results.row import FAIL, OPEN, Row
+from containercheck.results.states import State, state_of
 from containercheck.session import estimate
 from containercheck.session.progress import View
 
 #: Most lines of a failure's reason that are shown.
 REASON = 8
-#: Part of a session's time that waits and builds have to take for a line about them.
-NOTABLE = 0.2
 _INDENT = "  "
 #: Styles of a terminal by the color of a state.
 _STYLES = {"bad": "bold red", "doubt": "yellow", "good": "green", "muted": "dim"}
@@ -39,7 +35,7 @@ _ERROR = "ERROR: "
 
 
 @dataclass(frozen=True)
-class Line:
+class CaseLine:
     """The columns of a line.
 
     :ivar name: name of the case.
@@ -55,24 +51,24 @@ class Line:
     rest: str = ""
 
 
-def line_of(case: Case) -> Line:
+def line_of(case: Case) -> CaseLine:
     """Return the line of a case that ran."""
     state, row = state_of(case), deciding(case)
     if row is None:
-        return Line(state, short_name(case))
+        return CaseLine(state, short_name(case))
     if not row.is_comparison:
-        return Line(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
-    several = selections.tally(case) if len(selections.judged(case)) > 1 else ""
-    agree = several if len(selections.verdicts(case)) == 1 else ""
-    rest = selections.describe(row) if row.verdict == OPEN else agree
+        return CaseLine(state, short_name(case), row.metric, f"{number(row.baseline)} {row.unit}".strip())
+    several = states.tally(case) if len(selections.judged(case)) > 1 else ""
+    agree = several if len(states.verdicts(case)) == 1 else ""
+    rest = states.describe(row) if row.verdict == OPEN else agree
     if state in (states.FAIL, states.UNMEASURED) and several:
         rest = several
-    return Line(
+    return CaseLine(
         state, short_name(case), row.metric, table.overhead(row), "; ".join(filter(None, [table.rounds(row), rest]))
     )
 
 
-def columns_of(line: Line, name: int = 0) -> str:
+def columns_of(line: CaseLine, name: int = 0) -> str:
     """Return the columns of a line after its state.
 
     :param name: width of the column of names.
@@ -97,7 +93,7 @@ def _badness(row: Row) -> float:
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return the table of all metrics, the lines on scaling, and the ending of a session."""
-    return [*table.table(cases), *scaling.lines(cases), *ending(cases)]
+    return [*table.table(cases), *scaling.lines(cases), *table.same_builds(cases), *ending(cases)]
 
 
 def ending(cases: Sequence[Case]) -> list[str]:
@@ -128,20 +124,6 @@ def failure(case: Case) -> list[str]:
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
     return [*printed, *(f"{_INDENT}{line}" for line in table.repetition(run))]
-
-
-def time_spent(cases: Sequence[Case], began: float) -> str:
-    """Return the line on waits and builds of a session on this machine; empty if they took a small part of its time.
-
-    :param began: seconds of the epoch at which the session began.
-    """
-    runs = [run for case in cases for run in (case, *case.earlier) if run.when >= began and run.scheduler == "local"]
-    parts = {"waiting for other sessions": sum(run.waited for run in runs), "building": selections.built(runs)}
-    seconds = time.time() - began
-    if sum(parts.values()) < NOTABLE * seconds:
-        return ""
-    listed = ", ".join(f"{in_words(part)} {words}" for words, part in parts.items() if part >= NOTABLE * seconds / 2)
-    return f"{in_words(seconds)} in all: {listed}. --minutes plans the rounds only; waits and builds come on top"
 
 
 def files_line(report: str, log: str) -> str:
@@ -205,7 +187,7 @@ class CaseView(View):
                 print(self.ended(case), end="", flush=True)
         self._shown.clear()
 
-    def _rendered(self, line: Line) -> str:
+    def _rendered(self, line: CaseLine) -> str:
         state = (f"{line.state.shown:5}", _STYLES[line.state.color])
         text = Text.assemble(state, " ", columns_of(line, self._name))
         with self._console.capture() as captured:

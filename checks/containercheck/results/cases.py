@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from containercheck import reframe_internals
-from containercheck.job import contract
 from containercheck.results.formatting import CommandError, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters of every check: they have their own fields here.
 COMMON = ("variant", "num_nodes")
+#: Beginning of the names of the sides among the compared things of a case (results/earlier_sessions.py).
+SIDE = "side "
 #: Results without information about the case: an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
 
@@ -27,7 +28,6 @@ _STORED = {
     "phase": "fail_phase",
     "seconds": "application_seconds",
     "building": "time_compile",
-    "waited": "waited_seconds",
     "when": "job_completion_time_unix",
     "performance": "perfvalues",
     "commands": "prerun_cmds",
@@ -35,11 +35,6 @@ _STORED = {
     "output": "outputdir",
     "file": "filename",
 }
-
-#: ReFrame's name for its built-in configuration, and the configuration file that ci/run adds.
-BUILTIN, COMMON_FILE = "<builtin>", str(contract.COMMON)
-#: The variable that names the report with the earlier rounds.
-GOES_ON = "earlier"
 
 Key = tuple[str, str, str, str]
 
@@ -50,39 +45,6 @@ class ReportError(CommandError):
 
 class NoReport(ReportError):
     """There is no report, because no check was run."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The configuration files and options that repeat a session.
-
-    :ivar files: configuration files for ``RFM_CONFIG_FILES``, in their order; empty if the options name them.
-    :ivar options: arguments of ci/run: configuration files (-C), and variables of checks (-S).
-    :ivar goes_on: whether the session continued the rounds of an earlier one.
-    """
-
-    files: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    goes_on: bool = False
-
-    @classmethod
-    def of(cls, info: Mapping[str, Any]) -> Asked:
-        """Read ReFrame's ``session_info``; missing entries are left out."""
-        try:
-            words = shlex.split(info.get("cmdline") or "")
-        except ValueError:
-            words = []
-        given = reframe_internals.options_of(words[1:])
-        names = [text.partition("=")[0].rpartition(".")[2] for text in given.setvar]
-        kept = [text for text, name in zip(given.setvar, names) if name != GOES_ON]
-        options = [word for text in kept for word in ("-S", text)]
-        files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
-        if given.config_file:
-            # With -C, ReFrame ignores RFM_CONFIG_FILES and so the file that ci/run adds there.
-            options, files = [*(word for name in files for word in ("-C", name)), *options], []
-        elif files[:1] == [COMMON_FILE]:
-            files = files[1:]
-        return cls(tuple(files), tuple(options), GOES_ON in names)
 
 
 @dataclass(frozen=True)
@@ -100,7 +62,6 @@ class Case:
     :ivar expected: expected time of the job; keys: see ``interface.ApplicationFacts.expected``.
     :ivar seconds: run time of the application, the sum of all rounds; None if it is not known.
     :ivar job_seconds: time for which the job had its nodes; an upper limit if the job left no record.
-    :ivar waited: seconds of ``job_seconds`` in which it waited for other sessions on its machine.
     :ivar scheduler: ReFrame's name for the scheduler of the partition.
     :ivar building: seconds of its build step.
     :ivar provenance: builds, images and machines, as the job recorded them; empty without a record.
@@ -118,7 +79,7 @@ class Case:
     :ivar file: file of the check.
     :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
     :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
-    :ivar asked: configuration files and options of its session.
+    :ivar options: configuration files (-C) and variables (-S) on the command line of its session.
     :ivar causes: possible causes of failed metrics (job/explain/explanation.py).
     :ivar where_time_went: line about the time of a container that is too slow; empty for none.
     :ivar earlier: the earlier runs of this case, the first one first.
@@ -140,7 +101,6 @@ class Case:
     seconds: float | None = None
     expected: Mapping[str, Any] = field(default_factory=dict)
     job_seconds: float = 0.0
-    waited: float = 0.0
     scheduler: str = ""
     building: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -157,7 +117,7 @@ class Case:
     file: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)
-    asked: Asked = Asked()
+    options: tuple[str, ...] = ()
     causes: tuple[Mapping[str, Any], ...] = ()
     where_time_went: str = ""
     earlier: tuple[Case, ...] = ()
@@ -248,11 +208,11 @@ def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
     """Return the last run of each case in these reports, with its earlier runs."""
     runs: dict[Key, list[Case]] = {}
     for report in reports:
-        asked = Asked.of(report.get("session_info") or {})
+        options = _options((report.get("session_info") or {}).get("cmdline") or "")
         for raw in (raw for run in report["runs"] for raw in run["testcases"]):
             # Fixtures count only if they failed.
             if not raw.get("fixture") or raw["result"] != "pass":
-                runs.setdefault(key(raw), []).append(_case(raw, asked))
+                runs.setdefault(key(raw), []).append(_case(raw, options))
     return _labelled([_last(attempts) for attempts in runs.values()])
 
 
@@ -265,7 +225,18 @@ def merged(report: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     return {**(report or later), "runs": [{**run, "run_index": number} for number, run in enumerate(runs)]}
 
 
-def _case(raw: dict[str, Any], asked: Asked) -> Case:
+def _options(command_line: str) -> tuple[str, ...]:
+    """Return the configuration files and variables on a command line of ReFrame, but no earlier report."""
+    try:
+        given = reframe_internals.options_of(shlex.split(command_line)[1:])
+    except ValueError:
+        return ()
+    variables = [text for text in given.setvar if not text.startswith("earlier=")]
+    pairs = [*(("-C", name) for name in given.config_file), *(("-S", text) for text in variables)]
+    return tuple(word for pair in pairs for word in pair)
+
+
+def _case(raw: dict[str, Any], options: tuple[str, ...]) -> Case:
     # Options such as --repeat add words to the name of the application.
     application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
     pairs = (text.partition("=") for text in parameters)
@@ -285,7 +256,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         rows=tuple(rows_of(raw)),
         job_seconds=_job_seconds(raw),
         name=raw.get("display_name") or raw["name"],
-        asked=asked,
+        options=options,
         **stored,
     )
 

@@ -22,26 +22,17 @@ from containercheck.job import contract
 from containercheck.job.stats.forecasts import DEFAULT
 from containercheck.job.stats.pairs import Pairs, Prior
 from containercheck.job.verdict import builds
+from containercheck.results.cases import SIDE
 from containercheck.sides.sides import Side
 from containercheck.site.layout import Layout
 
 #: Names of the directories of a job: see axes.own_directory.
 OWN = re.compile(r"containercheck-\d+-[0-9a-f]{16}")
 
-#: Kinds of facts that have to be the same, in the order of the checks, and the message if they differ.
-_SAME = {
-    "side": "side {name} was {old}, and is {new}",
-    "runtime": "the runtime of {name} was {old}, and is {new}",
-    "image": "the image of {name} was {old}, and is {new}",
-    "layout": "{name} were {old}, and are {new}",
-    "work": "{name} was {old}, and is {new}",
-    "command": "the command of {name} is another one",
-}
-#: Word in a message for a value that is missing on one side.
-_NONE = "none"
-
-#: The compared things: for each kind in ``_SAME``, values by name.
-Compared = Mapping[str, Mapping[str, str]]
+#: Beginning of the names of the sides' commands among the compared things.
+COMMAND = "the command of "
+#: The compared things: values by name.
+Compared = Mapping[str, str]
 #: Source of a spread that the check states.
 OF_CHECK = "the check"
 #: Assumed spread of a ratio that was never measured, in percent. Most programs spread less on a shared virtual machine.
@@ -89,16 +80,14 @@ def compared_in(
     """
     containers = {side.name: side.container for side in sides if side.container}
     return {
-        "side": {side.name: _label(side) for side in sides},
-        "runtime": {name: container.typed for name, container in containers.items()},
-        "image": {name: _image(container.image, Path(stagedir)) for name, container in containers.items()},
-        "layout": {
-            "nodes": str(layout.nodes),
-            "ranks on a node": str(layout.ranks_per_node),
-            "threads of a rank": str(layout.threads),
-        },
-        "work": {name: _without_own_directories(str(value), stagedir) for name, value in work.items()},
-        "command": {name: _without_own_directories(text, stagedir) for name, text in scripts.items()},
+        **{SIDE + side.name: _label(side) for side in sides},
+        **{f"the runtime of {name}": container.typed for name, container in containers.items()},
+        **{f"the image of {name}": _image(container.image, Path(stagedir)) for name, container in containers.items()},
+        "nodes": str(layout.nodes),
+        "ranks on a node": str(layout.ranks_per_node),
+        "threads of a rank": str(layout.threads),
+        **{name: _without_own_directories(str(value), stagedir) for name, value in work.items()},
+        **{COMMAND + name: _without_own_directories(text, stagedir) for name, text in scripts.items()},
     }
 
 
@@ -150,11 +139,10 @@ def _difference(old: Compared, new: Compared) -> str:
     """Return a message about the first difference; empty if all is the same."""
     if not old:
         return "their report does not name the compared things"
-    for kind, text in _SAME.items():
-        before, now = old.get(kind, {}), new.get(kind, {})
-        for name in (*before, *(name for name in now if name not in before)):
-            if before.get(name) != now.get(name):
-                return text.format(name=name, old=before.get(name, _NONE), new=now.get(name, _NONE))
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            values = f"{old.get(name, 'none')} -> {new.get(name, 'none')}"
+            return f"{name} is another one" if name.startswith(COMMAND) else f"{name}: {values}"
     return ""
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from containercheck.job.explain import explanation
-from containercheck.results import selections
+from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key, ReportError
 from containercheck.results.formatting import write_file
 from containercheck.results.row import Row
@@ -28,7 +28,7 @@ FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 @dataclass(frozen=True)
-class Place:
+class CaseFields:
     """The fields of a line before the fields of its row. A case without measurements has no row.
 
     :ivar system, partition, environ: system, partition and environment of the run, in ReFrame's names.
@@ -66,6 +66,11 @@ def lines(cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
             yield {**place, **(row.to_json() if row else {})}
 
 
+def text_of(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return the text of lines of JSON."""
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
 def read(path: Path) -> list[Case]:
     """Return the cases of exported lines, with the rows of all their lines.
 
@@ -96,12 +101,14 @@ def cause_of(case: Case) -> str:
     return next(iter(explanation.lines(run.causes)), "") if run else ""
 
 
-def _place(case: Case) -> Place:
+def _place(case: Case) -> CaseFields:
     system, _, environ, _ = case.key
     failed = selections.failure(case)
     shared = {name: getattr(case, name) for name in _OF_CASE}
     shared["reason"] = failed.fail_reason if failed else case.reason
-    return Place(system=system, environ=environ, host=case.provenance.get("host", ""), cause=cause_of(case), **shared)
+    return CaseFields(
+        system=system, environ=environ, host=case.provenance.get("host", ""), cause=cause_of(case), **shared
+    )
 
 
 def write_junit(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: Iterable[str]) -> None:
@@ -144,8 +151,8 @@ def _testcase(case: Case) -> ElementTree.Element:
         _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.fail_reason)
     elif case.result == "skip":
         _add_outcome(testcase, "skipped", case.skip_reason)
-    open_lines = [f"{row.metric}: {selections.describe(row)}" for row in selections.open_rows(case)]
-    tally = selections.tally(run or case)
+    open_lines = [f"{row.metric}: {states.describe(row)}" for row in selections.open_rows(case)]
+    tally = states.tally(run or case)
     if tally:
         text = FORBIDDEN.sub("?", "\n".join([tally, *open_lines]))
         ElementTree.SubElement(testcase, "system-out").text = text

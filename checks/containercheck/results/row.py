@@ -31,7 +31,6 @@ class Record:
     :ivar judged: whether its rounds finished; their confirmation may be incomplete.
     :ivar ended: the signal that ended it early, such as ``SIGTERM``; None if there was none.
     :ivar took: seconds of the job, including the time before the rounds.
-    :ivar waited: seconds of ``took`` in which it waited for other sessions on its machine.
     :ivar verdict: see job/rounds.py; empty if the job was killed before its verdict.
     """
 
@@ -40,7 +39,6 @@ class Record:
     judged: bool = False
     ended: str | None = None
     took: float = 0.0
-    waited: float = 0.0
     verdict: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

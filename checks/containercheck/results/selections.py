@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from containercheck.job.stats.boundaries import HORIZON
 from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
-from containercheck.results.cases import Case, Key, names
-from containercheck.results.row import FAIL, OPEN, PASS, Row
+from containercheck.results.cases import Case, Key
+from containercheck.results.row import FAIL, OPEN, Row
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
@@ -72,12 +72,9 @@ def problems(cases: Sequence[Case]) -> list[str]:
     return [] if ran(cases) else ["no check was run: everything was skipped"]
 
 
-def questions(cases: Sequence[Case]) -> list[str]:
-    """Return a message about cases with open metrics that look too slow or too fast."""
-    asked = [case for case in cases if not failure(case) and asking(case)]
-    if not asked:
-        return []
-    return [f"not certain yet, but {'they are' if len(asked) > 1 else 'it is'} too slow or too fast: {names(asked)}"]
+def is_questionable(cases: Iterable[Case]) -> bool:
+    """Return whether an open metric looks too slow or too fast, in a case that did not fail."""
+    return any(not failure(case) and asking(case) for case in cases)
 
 
 def lost(before: Iterable[Case], now: Iterable[Case]) -> list[Case]:
@@ -152,27 +149,6 @@ def open_rows(case: Case) -> list[Row]:
 def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
     """Return the open metrics of a case that are of these kinds."""
     return [row for row in open_rows(case) if row.open_kind in kinds]
-
-
-def describe(row: Row) -> str:
-    """Return the message about an open metric; "open" for rows of an earlier version."""
-    return row.answer or "open"
-
-
-def verdicts(case: Case) -> dict[str, int]:
-    """Return the number of a case's metrics with each verdict, the worst first."""
-    judged_rows = [row.verdict for row in case.rows if row.is_judged]
-    return {verdict: judged_rows.count(verdict) for verdict in (FAIL, PASS, OPEN) if verdict in judged_rows}
-
-
-def tally(case: Case) -> str:
-    """Return a summary of a case's verdicts: ``13 of 14 pass, 1 open``; empty if nothing was judged."""
-    counts = verdicts(case)
-    present = [f"{count} {'open' if verdict == OPEN else verdict}" for verdict, count in counts.items()]
-    if len(present) > 1:
-        head, _, rest = present[0].partition(" ")
-        return ", ".join([f"{head} of {sum(counts.values())} {rest}", *present[1:]])
-    return "".join(f"all {text}" if not text.startswith("1 ") else text[2:] for text in present)
 
 
 def open_metrics(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:

@@ -1,4 +1,4 @@
-"""Store observations of each side with the results, and compare those of two hosts, runtimes, images or nights."""
+"""Select the observations of each side that are stored with the results."""
 
 from __future__ import annotations
 
@@ -109,24 +109,15 @@ def _stem(path: str) -> str:
     return re.split(r"[-.]", path.rpartition("/")[2], maxsplit=1)[0]
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return a line for each fact that differs between two provenances, by side."""
-    before, now = dict(_flat(old)), dict(_flat(new))
-    lines = []
-    for name in dict.fromkeys((*before, *now)):
-        first, second = before.get(name), now.get(name)
-        if first == second:
-            continue
-        if first is None:
-            lines.append(f"{name} is new: {second}")
-        else:
-            lines.append(f"{name} was {first}, and is gone" if second is None else f"{name}: {first} -> {second}")
-    return lines
-
-
-def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    for name, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from _flat(inner, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", ", ".join(map(str, inner)) if isinstance(inner, (list, tuple)) else str(inner)
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all facts of a provenance as name and text; empty ones are left out."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flat(inner, f"{name} {key}".strip())
+    elif isinstance(value, (list, tuple)):
+        if value:
+            yield name, ", ".join(map(str, value))
+    elif isinstance(value, bool):
+        yield name, "yes" if value else "no"
+    elif value not in (None, ""):
+        yield name, str(value)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from containercheck.job import texts
 from containercheck.results.cases import Case, collect, short_name
 from containercheck.results.selections import FAILED, START
 
@@ -47,21 +48,9 @@ class View:
         """Show the rest of a run's cases, when ReFrame has written its report."""
 
 
-class Lines:
-    """The lines of a file that is being written."""
-
-    def __init__(self, path: Path) -> None:
-        """Begin at the end that the file has now."""
-        self._path, self._at = path, path.stat().st_size if path.exists() else 0
-
-    def new(self) -> list[str]:
-        """Return the lines that were completed since the last call."""
-        with contextlib.suppress(OSError), self._path.open("rb") as file:
-            file.seek(self._at)
-            complete, newline, _ = file.read().rpartition(b"\n")
-            self._at += len(complete + newline)
-            return (complete + newline).decode(errors="surrogateescape").splitlines(keepends=True)
-        return []
+def new_lines(path: Path) -> texts.NewLines:
+    """Return a reader of the lines that follow the end that a file has now."""
+    return texts.NewLines(path, path.stat().st_size if path.exists() else 0)
 
 
 class Screen:
@@ -86,7 +75,6 @@ class Progress:
 
     :ivar done: number of cases that ended.
     :ivar failed: number of cases that failed.
-    :ivar problem: the first error in showing it; ReFrame goes on without it.
     """
 
     def __init__(self, known: Sequence[Case], stage: Path, log: Path, announced: Path, view: View) -> None:
@@ -98,21 +86,21 @@ class Progress:
         :param announced: file in which cases that have ended are announced.
         """
         self._known, self._stage = {case.key: case for case in known}, stage
-        self._log_file, self._log, self._announced = log, Lines(log), Lines(announced)
+        self._log_file, self._log, self._announced = log, new_lines(log), new_lines(announced)
         self._view, self._screen = view, Screen()
         self._began = self._beat = time.monotonic()
         self._all = sum(map(_seconds, known))
         self._is_local = all(case.scheduler == "local" for case in known)
         self._finished = self._taken = 0.0
         self.done = self.failed = 0
-        self.problem = ""
+        self._is_broken = False
 
     def show(self, has_ended: bool = False) -> None:
         """Show the lines and the ended cases since the last call, and the progress.
 
         :raises BrokenPipeError: the reader of the output is gone.
         """
-        if self.problem:
+        if self._is_broken:
             return
         try:
             lines, moving = self.news(), ""
@@ -124,17 +112,19 @@ class Progress:
                 lines += f"[ {line} ]\n" if line else ""
             self._screen.show(lines, moving)
         except BrokenPipeError:
-            self.problem = "the reader of the output is gone"
+            self._is_broken = True
             raise
-        except Exception as error:
-            self.problem = f"some of ReFrame's output was not shown: {type(error).__name__}: {error}"
+        except Exception:
+            # ReFrame goes on without the display; the log has the error.
+            self._is_broken = True
             with contextlib.suppress(OSError), self._log_file.open("a", encoding="utf-8") as log:
                 traceback.print_exc(file=log)
 
     def news(self) -> str:
         """Return the text for new lines of the log, and for cases that ended, since the last call."""
-        shown = [self._view.printed(line) for line in self._log.new()]
-        for line in self._announced.new():
+        printed = (line.decode(errors="surrogateescape") + "\n" for line in self._log.read())
+        shown = [self._view.printed(line) for line in printed]
+        for line in self._announced.read():
             # A full disk may have cut it; then the case is shown when the report is there.
             with contextlib.suppress(ValueError):
                 shown.append(self._view.ended(self._counted(json.loads(line))))
@@ -169,23 +159,6 @@ class Progress:
         taken = self._taken if self._is_local else time.monotonic() - self._began
         left = taken * (self._all / self._finished - 1)
         return f"about {left / 60:.0f} min left" if left > 90 else f"about {left:.0f} s left"
-
-
-class DryProgress:
-    """The moving line of a dry run, in a terminal: the number of its cases so far."""
-
-    def __init__(self, log: Path) -> None:
-        """Begin before any case.
-
-        :param log: file that ReFrame prints into.
-        """
-        self._log, self._screen, self._done = Lines(log), Screen(), 0
-
-    def show(self, has_ended: bool = False) -> None:
-        """Show the number of cases so far, or remove the line."""
-        self._done += sum("DRY" in line for line in self._log.new())
-        if self._screen.is_terminal:
-            self._screen.show("", "" if has_ended else f"dry run: {self._done} case(s) so far")
 
 
 def _seconds(case: Case) -> float:

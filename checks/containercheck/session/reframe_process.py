@@ -24,7 +24,7 @@ from containercheck.reframe_internals import ANNOUNCED
 from containercheck.results.cases import Case
 from containercheck.results.formatting import CommandError, say
 from containercheck.session import usage
-from containercheck.session.progress import DryProgress, Progress, View
+from containercheck.session.progress import Progress, View
 
 #: Seconds between the request to end and the kill of a process.
 GRACE = 10.0
@@ -324,7 +324,6 @@ def reframe(
     relay: Relay,
     known: Sequence[Case] | None = None,
     view: View | None = None,
-    problems: list[str] | None = None,
 ) -> int:
     """Run ReFrame, dry or not, log its output, show its progress, and return its exit status.
 
@@ -332,7 +331,6 @@ def reframe(
         measure on this machine, ReFrame handles one after the other. During a measurement it does not set up, build or
         poll other cases, and polls the measured case every other second.
     :param view: form of the output; by default as ReFrame prints it.
-    :param problems: gets an error of the progress display.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     announced = place.reports / "announced-cases.jsonl"
@@ -343,7 +341,6 @@ def reframe(
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
     progress = Progress(known or (), place.directory / "stage", place.log, announced, view or View())
-    dry = DryProgress(place.log)
     with place.log.open("ab") as log:
         process = subprocess.Popen(
             [program(), *actions, *arguments],
@@ -356,10 +353,9 @@ def reframe(
             # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
             start_new_session=True,
         )
-        status = relay.wait(process, progress.show if is_shown else dry.show)
-    (progress if is_shown else dry).show(has_ended=True)
-    if progress.problem and problems is not None:
-        problems.append(progress.problem)
+        status = relay.wait(process, progress.show if is_shown else _nothing)
+    if is_shown:
+        progress.show(has_ended=True)
     announced.unlink(missing_ok=True)
     return status
 

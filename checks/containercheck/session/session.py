@@ -87,7 +87,6 @@ class Session:
     :ivar cases: cases of that report.
     :ivar foreseen: cases of the dry run; none if the session continues the last one.
     :ivar is_resumed: whether it continues the last session.
-    :ivar problems: errors of the display of ReFrame's output.
     """
 
     def __init__(
@@ -125,7 +124,6 @@ class Session:
         self._before: list[Case] = []
         self._missed: dict[Key, Case] = {}
         self.is_resumed = False
-        self.problems: list[str] = []
 
     def begin(self) -> list[str]:
         """Run all checks, or the choice, and return the problems other than the results of cases.
@@ -236,8 +234,8 @@ class Session:
             elif not self._going_on or not self._close():
                 return
 
-    def foresee(self) -> dict[str, Any]:
-        """Return the report of a dry run.
+    def foresee(self) -> list[Case]:
+        """Return the cases of a dry run.
 
         :raises UsageError: a variable is set that does not exist, or the site file is wrong.
         :raises ReportError: ReFrame left no report.
@@ -245,17 +243,17 @@ class Session:
         with tempfile.TemporaryDirectory() as directory:
             prefix = [f"--{option}={directory}/{option}" for option in ("stage", "output", "perflogdir", "report-file")]
             self._reframe(None, "--dry-run", *prefix)
-            report = load(Path(directory, "report-file"))
-        mistakes = sorted({case.reason for case in collect([report]) if case.error in MISTAKES})
+            cases = collect([load(Path(directory, "report-file"))])
+        mistakes = sorted({case.reason for case in cases if case.error in MISTAKES})
         if mistakes:
             # ReFrame puts the kind of the error before its message.
             raise UsageError(mistakes[0].removeprefix("site error: "))
-        return report
+        return cases
 
     def _foreseen(self) -> list[Case]:
         """Return the cases of a dry run; none if it fails, because ReFrame reports the error in the real run."""
         try:
-            return collect([self.foresee()])
+            return self.foresee()
         except ReportError:
             return []
 
@@ -373,7 +371,7 @@ class Session:
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
         words = [*_loading(self._place, cases or ()), *arguments, *self._known_spreads(), *options]
-        return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
+        return reframe_process.reframe(words, self._place, self._relay, cases, self._view)
 
     def _known_spreads(self) -> list[str]:
         """Write the known spreads into a file, and return ReFrame's options with its path; none without spreads."""

@@ -69,10 +69,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "TEXT",
         "help": "name a change on purpose: earlier nights are not compared with this one and later ones",
     },
-    "--built-by-each": {
-        "action": "store_true",
-        "help": "each runtime runs its own build of the image; by default all run the same file",
-    },
     "--html": {"type": Path, "metavar": "FILE", "help": "write the page of the last night, with its trends"},
     "--image": {
         "metavar": "IMAGE",

@@ -24,9 +24,6 @@ from containercheck.site import node_commands
 from containercheck.site.layout import LayoutError
 from containercheck.site.sites import Site, usable_processors
 
-#: Default of ``quiet``, the same as in the job's program.
-QUIET = 2.0
-
 
 def duet_obstacle(
     site: Site,
@@ -111,7 +108,6 @@ def command(
     collect: Sequence[str] = (),
     prepare: float = 0.0,
     keep_awake: bool = False,
-    quiet: float = QUIET,
 ) -> str:
     """Return the command that runs all sides in rounds.
 
@@ -122,12 +118,10 @@ def command(
     :param collect: files that every run writes.
     :param prepare: seconds that the script which makes the input may take; 0 if there is none.
     :param keep_awake: whether the processors of a virtual machine are kept busy.
-    :param quiet: seconds without disturbance that the first round waits for.
     """
     words = [f"--rounds={amount}" if amount else f"--seconds={seconds:g}", f"--limit={limit:g}"]
     words += [f"--local-ranks={local_ranks}", *(f"--collect={name}" for name in collect)]
     words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={prepare:g}"] if prepare else []
-    words += [f"--quiet={quiet:g}"] if quiet != QUIET else []
     words += ["--keep-awake"] if keep_awake else []
     words += [] if site.locks_machine else ["--alone"]
     return node_commands.in_job(site, "rounds", *words)

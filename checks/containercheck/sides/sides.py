@@ -142,7 +142,6 @@ class Candidate:
     :ivar command: the runtime's command; None for its usual one.
     :ivar runtime: its runtime, if runtimes of several kinds are compared; None for the partition's.
     :ivar image: a ready image; None for the recipe's.
-    :ivar builds: whether its image is built by this runtime, for it alone.
     :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
         image.
     :ivar against_bare: whether it is compared with bare, as runtimes of several kinds are; otherwise it is judged as
@@ -155,7 +154,6 @@ class Candidate:
     command: str | None = None
     runtime: Runtime | None = None
     image: str | None = None
-    builds: bool = False
     arguments: Mapping[str, str] | None = None
     mpi: str | None = None
     against_bare: bool = False
@@ -163,7 +161,7 @@ class Candidate:
     @property
     def has_own_image(self) -> bool:
         """Whether its image is not the check's, which the others share."""
-        return self.builds or any(each is not None for each in (self.runtime, self.image, self.arguments, self.mpi))
+        return any(each is not None for each in (self.runtime, self.image, self.arguments, self.mpi))
 
 
 @dataclass(frozen=True)

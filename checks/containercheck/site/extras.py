@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -105,6 +106,11 @@ def extra(kind: Any, default: Any = None, **facts: Any) -> Any:
     return field(metadata={NAMESPACE: Extra(kind, **facts)}, **default_argument)
 
 
+def path_of(text: str) -> Path:
+    """Return the path of a text from a site file or a user, with $VARIABLES and ~ expanded."""
+    return Path(os.path.expandvars(text)).expanduser()
+
+
 def read_duration(text: str) -> None:
     """Check that ReFrame can read a duration.
 
@@ -149,7 +155,8 @@ class Software:
     :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
     :ivar tolerance: accepted overhead in percent, for metrics without a tolerance. The extra ``tolerances``, by metric,
         takes precedence.
-    :ivar input: the published input; the same as in the extra ``inputs``.
+    :ivar input: the published input, a path or ``address#sha256=<digest>``, which is fetched once. Default: the
+        embedded one. The docstring of each check describes it.
     :ivar options: options of the program, for a check of a program that only sites have.
     :ivar patterns: regular expressions, by metric or answer of such a check; group 1 of each is the value.
     """

@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class GivenUpError(UnknownError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HostAnswer:
     """Hold the answer of a host.
 
     :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
@@ -59,6 +59,24 @@ class Answer:
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     error: UnknownError | None = None
+
+
+@dataclass(frozen=True)
+class PartitionNodes:
+    """Hold the facts of a partition's nodes, or the reason why they are not known.
+
+    :ivar partition: full name of the partition.
+    :ivar is_here: whether its jobs run on this machine.
+    :ivar facts: facts as ``job.inventory.inventory`` returns them; empty if they are not known.
+    :ivar problem: reason why they are not known; empty if they are.
+    :ivar platforms: container runtimes that the site's file names for the partition.
+    """
+
+    partition: str
+    is_here: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    platforms: Sequence[str] = ()
 
 
 def release_for(version: Version) -> str:
@@ -105,7 +123,7 @@ def _facts_of(site: Site) -> Mapping[str, Any]:
 
 
 @functools.cache
-def ask(name: str) -> Answer:
+def ask(name: str) -> HostAnswer:
     """Return the answer of a node of a partition; if the first job gets no answer, another job asks.
 
     A job that waited too long is not repeated.
@@ -116,7 +134,7 @@ def ask(name: str) -> Answer:
     return ask_all([name])[name]
 
 
-def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bool = False) -> dict[str, Answer]:
+def ask_all(names: Sequence[str], job_options: Sequence[str] = (), exclusive: bool = False) -> dict[str, HostAnswer]:
     """Return the answer of a node of each partition, by its full name; the jobs wait at the same time.
 
     :param job_options: further options of the jobs, as in a job script.
@@ -160,11 +178,11 @@ class _Question:
             job.prepare([*node_commands.require_python(site), command], environments)
             job.submit()
 
-    def answer(self) -> Answer:
+    def answer(self) -> HostAnswer:
         """Return the answer, once the job has ended."""
         job = self._job
         if not job.jobid:
-            return Answer(error=self._error)
+            return HostAnswer(error=self._error)
         with self._explained():
             job.wait()
             if job.exception:
@@ -175,8 +193,8 @@ class _Question:
             facts = self._place / _FACTS
             if not facts.exists() or not facts.stat().st_size:
                 raise UnknownError(f"its job failed: {jobs.last_line(stderr)}")
-            return Answer(json.loads(facts.read_text()))
-        return Answer(error=self._error)
+            return HostAnswer(json.loads(facts.read_text()))
+        return HostAnswer(error=self._error)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -224,18 +242,14 @@ def main() -> None:
     # A job loads the module of a runtime, also on this machine.
     here = {name for name in local if not any(each.modules for each in partitions[name].container_environs.values())}
     others = [name for name in partitions if name not in here]
-    answers = {**dict.fromkeys(here, Answer(inventory() if here else {})), **ask_all(others, job_options, True)}
+    answers = {**dict.fromkeys(here, HostAnswer(inventory() if here else {})), **ask_all(others, job_options, True)}
     listed = [
-        {
-            "partition": name,
-            "is_here": name in local,
-            "facts": answers[name].facts,
-            "problem": str(answers[name].error or ""),
-            "platforms": [*partition.container_environs],
-        }
+        PartitionNodes(
+            name, name in local, answers[name].facts, str(answers[name].error or ""), [*partition.container_environs]
+        )
         for name, partition in partitions.items()
     ]
-    file.write_text(json.dumps(listed))
+    file.write_text(json.dumps([asdict(nodes) for nodes in listed]))
 
 
 if __name__ == "__main__":

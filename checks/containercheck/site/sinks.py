@@ -56,7 +56,7 @@ class Sink:
     @property
     def file(self) -> Path:
         """The file or directory, with $VARIABLES and ~ expanded."""
-        return _path(self.path or "")
+        return extras.path_of(self.path or "")
 
     def secret(self) -> str:
         """Return the secret; empty if the site names none.
@@ -64,7 +64,7 @@ class Sink:
         :raises OSError: the file cannot be read, or there is no such variable.
         """
         if self.secret_file:
-            return _path(self.secret_file).read_text().strip()
+            return extras.path_of(self.secret_file).read_text().strip()
         if self.secret_variable and self.secret_variable not in os.environ:
             raise OSError(f"the environment has no {self.secret_variable}")
         return os.environ.get(self.secret_variable or "", "")
@@ -116,7 +116,3 @@ def of_system(system: Mapping[str, Any], command: str) -> list[Sink]:
 
 def _settings(partition: Mapping[str, Any]) -> Mapping[str, Any]:
     return ((partition.get("extras") or {}).get(NAMESPACE) or {}).get("sinks") or {}
-
-
-def _path(text: str) -> Path:
-    return Path(os.path.expandvars(text)).expanduser()

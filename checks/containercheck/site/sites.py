@@ -24,6 +24,7 @@ from containercheck.job import architectures, mpi
 from containercheck.job.build.cache import private_directory
 from containercheck.site import extras, sinks
 from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
+from containercheck.site.extras import path_of as path_of
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -34,11 +35,6 @@ _OWN_CHECK = " (A check of your own that not every session looks for goes into '
 RELEASES = {"bookworm": (2, 36), "trixie": (2, 41)}
 #: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
 BINDINGS = ("cores", "none", "launcher")
-
-
-def path_of(text: str) -> Path:
-    """Return the path of a text from a site file or a user, with $VARIABLES and ~ expanded."""
-    return Path(os.path.expandvars(text)).expanduser()
 
 
 def _read_registry(address: str) -> None:
@@ -99,7 +95,6 @@ class Site:
     image_key: str | None = extra(str)
     image_mirror: str | None = extra(str)
     release: str | None = extra(str, choices=RELEASES)
-    inputs: dict[str, str] | None = extra(typ.Dict[str, str])
     tolerances: dict[str, dict[str, float]] | None = extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
     software: dict[str, Software] | None = extra(typ.Dict[str, dict])
     file_systems: dict[str, str] | None = extra(typ.Dict[str, str])
@@ -165,7 +160,7 @@ class Site:
 
     def input_of(self, check: str, published: str) -> str:
         """Return the published input for a check: the given one, else the site's; empty without either."""
-        return published or self.software_of(check).input or (self.inputs or {}).get(check, "")
+        return published or self.software_of(check).input or ""
 
     def software_of(self, check: str) -> Software:
         """Return the site's own software for a check; an empty value for none."""
@@ -233,7 +228,7 @@ def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
 
     :raises SiteError: a check is unknown, or an entry is wrong.
     """
-    given = {name: settings[name] for name in ("software", "inputs", "tolerances") if settings.get(name)}
+    given = {name: settings[name] for name in ("software", "tolerances") if settings.get(name)}
     known = {*extras.checks(), *settings.get("own_checks", ())} if given else set()
     for name, entries in given.items():
         extras.refuse_unknown(entries, known, f"{where}: {name}", _OWN_CHECK)
@@ -244,8 +239,6 @@ def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
     for check, entry in software.items():
         if entry.spack and entry.easybuild:
             raise SiteError(f"{where}: software: {check}: spack or easybuild, not both: leave one out")
-        if entry.input and check in given.get("inputs", {}):
-            raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}
 
 

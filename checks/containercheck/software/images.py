@@ -121,7 +121,7 @@ class _Image:
             if builder is None:
                 instead = "" if candidate.arguments is not None else "; name a ready one in the site's extras, images"
                 raise Unavailable(f"no image: {runtime.command} cannot build {self.recipe}{instead}")
-            unnamed = replace(candidate, command=None, builds=False)
+            unnamed = replace(candidate, command=None)
             return self._converted(replace(self, runtime=builder, candidate=unnamed)._of_recipe(), builder)
         arguments = [f"{name}={value}" for name, value in (candidate.arguments or {}).items()]
         build = node_commands.in_build(
@@ -131,8 +131,7 @@ class _Image:
             recipes=RECIPES,
             images=site.cache("images"),
             jars=site.cache("jars"),
-            runtime=candidate.command if candidate.builds else runtime.command,
-            own=candidate.builds,
+            runtime=runtime.command,
             architecture=architecture_of(site),
             release=_release(self.wanted, site),
             family=candidate.mpi or (tree and self.wanted.mpi_family) or site.mpi_family,

@@ -91,7 +91,8 @@ def _authorization(host: str, challenge: str, scheme: str) -> str:
     if not facts["realm"].startswith(f"{scheme}://"):
         raise ValueError("a server without HTTPS gets no password")
     request = Request(f"{facts.pop('realm')}?{urllib.parse.urlencode(facts)}")
-    request.add_unredirected_header("Authorization", basic)
+    if basic:
+        request.add_unredirected_header("Authorization", basic)
     with urlopen(request, timeout=PATIENCE) as answer:
         token = json.load(answer)
     return f"Bearer {token.get('token') or token['access_token']}"

@@ -10,29 +10,15 @@ import subprocess
 
 import pytest
 from conftest import CHECKS, SLURM, cluster, cluster_up, eventually, reframe_command, shared_directory, write_program
+from docker_engines import podman_settings
 from engine_srun import write_srun
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root")]
 
-FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "quiet=0")
+FEW = ("-S", "rounds=1", "-S", "strict_check=no")
 #: Candidates by name: Apptainer in all its ways, and runtimes of other kinds.
 RUNTIMES = {"file": "apptainer", "unpacked": "apptainer+unpacked", "podman": "podman", "charliecloud": "ch-run"}
-#: Each node has images of its own in its memory: its /tmp is no other's.
-STORAGE = """
-[storage]
-driver = "overlay"
-graphroot = "/tmp/runtimes-storage"
-runroot = "/tmp/runtimes-run"
-"""
-#: What this machine's cgroups and limits need.
-CONTAINERS = """
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-[network]
+NETWORKS = """[network]
 network_config_dir = "/tmp/runtimes-networks"
 """
 #: A site file whose nodes have another runtime.
@@ -59,8 +45,8 @@ def up():
 def place(up):
     """Have a directory that the nodes see, with the settings of Podman."""
     with shared_directory() as directory:
-        (directory / "storage.conf").write_text(STORAGE)
-        (directory / "containers.conf").write_text(CONTAINERS)
+        # Each node has images of its own in its memory: its /tmp is no other's.
+        podman_settings(directory, "/tmp/runtimes-storage", "/tmp/runtimes-run", "overlay", NETWORKS)
         yield directory
 
 
@@ -148,7 +134,7 @@ def test_a_terminated_session_leaves_no_container_on_any_node(place, request, na
     configuration = CONFIGURATION
     if name == "overlay":
         configuration = write_overlay_site(place, request.getfixturevalue("overlay"))
-    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50", "-S", "quiet=0")
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50")
     variables = environment(place, configuration)
     command, facts = reframe_command(place, *arguments, "-S", f"runtimes={words}", checks=CHECKS, **variables)
     session = subprocess.Popen(command, **facts)

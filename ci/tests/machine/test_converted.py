@@ -14,26 +14,11 @@ import pytest
 from conftest import PROGRAMS, REPOSITORY, entry_command
 from containercheck.job import contract, locks, runtime_start
 from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, by_name
-from docker_engines import docker_itself, podman_as_docker
+from docker_engines import docker_itself, podman_as_docker, podman_settings
 from users import ALICE, environment_of, home_of, need_root, open_directory, with_ids, words_as
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
 BUSYBOX = "/bin/busybox"
-#: Storage of Podman's own for a test, and what this machine's cgroups and limits need.
-STORAGE = """
-[storage]
-driver = "{driver}"
-graphroot = "{place}/storage"
-runroot = "{run}"
-"""
-CONTAINERS = """
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +52,8 @@ def podman(tmp_path, monkeypatch):
     """Give Podman a storage of its own."""
     if shutil.which("podman") is None or shutil.which("runc") is None or os.geteuid() != 0:
         pytest.skip("needs root, podman and runc")
-    (tmp_path / "storage.conf").write_text(STORAGE.format(driver="vfs", place=tmp_path, run=tmp_path / "run"))
-    (tmp_path / "containers.conf").write_text(CONTAINERS)
-    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
-    monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
+    for name, path in podman_settings(tmp_path, tmp_path / "storage", tmp_path / "run").items():
+        monkeypatch.setenv(name, path)
     yield
     subprocess.run(["podman", "rm", "--force", "--all"], capture_output=True)
     subprocess.run(["podman", "rmi", "--force", "--all"], capture_output=True)
@@ -244,9 +227,7 @@ class User:
         # The link leads to where only root can look.
         (self.stage / "image.sif").unlink()
         shutil.copy(source / "image.sif", self.stage)
-        settings = STORAGE.format(driver="vfs", place=self.home, run=self.home / "run")
-        (self.home / "storage.conf").write_text(settings)
-        (self.home / "containers.conf").write_text(CONTAINERS)
+        self.settings = podman_settings(self.home, self.home / "storage", self.home / "run")
         for name in ("run", "locks"):
             (self.home / name).mkdir()
         for path in (self.home, *self.home.rglob("*")):
@@ -256,8 +237,7 @@ class User:
     def facts(self):
         """Return the environment and the directory in which the user works."""
         variables = {
-            "CONTAINERS_STORAGE_CONF": str(self.home / "storage.conf"),
-            "CONTAINERS_CONF": str(self.home / "containers.conf"),
+            **self.settings,
             "XDG_RUNTIME_DIR": str(self.home / "run"),
             "CONTAINERCHECK_LOCKS": str(self.home / "locks"),
         }

@@ -75,23 +75,6 @@ def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(sess
     assert {frozenset(values) for values in failed["measured"]} == {frozenset({"baseline", "apptainer"})}
 
 
-@pytest.mark.long
-def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
-    wrapper = tmp_path / "newer" / "apptainer"
-    version = '[ "$1" != --version ] || { echo "apptainer version 99.0-made"; exit; }'
-    write_program(wrapper, f'{version}\n[ "$1" != build ] || echo "$0" >>{tmp_path}/built\nexec apptainer "$@"')
-    compared = ["-S", f"runtimes=old:apptainer,new:{wrapper}", "-S", "built_by_each=yes"]
-    few = ("-S", "rounds=1", "-S", "strict_check=no")
-    passed = session("-n", "Planted%variant=generic", *compared, *few, checks=PLANTED).case("generic")
-    assert passed["result"] == "pass", passed["fail_reason"]
-    images = {name: image["image"] for name, image in passed["provenance"]["images"].items()}
-    for path in Path(images["new"]).parent.glob("*-apptainer-version-99.0-made.sif"):
-        path.unlink()
-    assert images["new"].endswith("-apptainer-version-99.0-made.sif")
-    assert not images["old"].endswith("made.sif")
-    assert (tmp_path / "built").exists()
-
-
 def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(session, tmp_path):
     wrapper = tmp_path / "newer" / "apptainer"
     # One that has lines which look like others', and a function of the shell's, are in every container.

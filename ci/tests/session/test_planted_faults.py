@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("planted faults")
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
     """Run all checks with faults, one after the other: a bare one comes before its containers."""
-    checks = "^Fault|^Singletons|^Crowded|^NoSoftware|^NoModule"
+    checks = "^Fault|^Singletons|^Crowded|^NoModule"
     return run_session(tmp_path_factory.mktemp("faults"), "-n", checks, "--exec-policy=serial")
 
 
@@ -42,7 +42,7 @@ def had_no_job(case):
 
 
 def test_all_cases_are_looked_at(faults):
-    assert len(faults.cases) == 12 + 2 + 3 + 1, faults.output
+    assert len(faults.cases) == 12 + 2 + 1, faults.output
     assert faults.status != 0
     assert "Traceback" not in faults.output
 
@@ -167,15 +167,6 @@ def test_ranks_that_share_a_core_in_the_container_fail(faults):
     assert said in faults.case("generic", "Crowded")["fail_reason"]
 
 
-def test_missing_software_skips_with_the_reason(faults):
-    assert [case["result"] for case in faults.cases if case["name"].startswith("NoSoftware")] == ["skip"] * 3
-    said = (
-        "install no-such-package (ci/setup does on Debian and Ubuntu), or name it in the site's extras, software: NoS"
-    )
-    where = "no software: no-such-program is not on the PATH of this machine: "
-    assert f"{where}{said}" in faults.case("bare", "NoSoftware")["skip_reason"]
-
-
 def test_software_that_a_module_should_bring_is_looked_for_in_the_build_step(faults):
     case = faults.case("bare", "NoModule")
     assert case["result"] == "skip", faults.output
@@ -203,7 +194,7 @@ EXTRAS = {
     "no-image": {"images": {"mpi": "/nowhere/openmpi.sif"}},
     "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
     "no-spack": {"software": {"OnSite": {"spack": "none"}}},
-    "no-input": {"inputs": {"OnSite": "/no/input"}},
+    "no-input": {"software": {"OnSite": {"input": "/no/input"}}},
 }
 
 

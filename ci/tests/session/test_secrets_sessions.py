@@ -29,8 +29,12 @@ def test_a_session_tells_no_secret(variant, session, site, tmp_path, served):
         env_vars=[["PARTITION_SECRET", f"{CANARY}-partition"]],
         container_platforms=[{"type": "Apptainer", "env_vars": environs}],
         extras={
-            "software": {"Planted": {"environ": {"APPLICATION_SECRET": f"{CANARY}-environ", "OMP_PLACES": "cores"}}},
-            "inputs": {"Planted": f"{address}/input.txt?token={CANARY}-query#sha256={pin}"},
+            "software": {
+                "Planted": {
+                    "environ": {"APPLICATION_SECRET": f"{CANARY}-environ", "OMP_PLACES": "cores"},
+                    "input": f"{address}/input.txt?token={CANARY}-query#sha256={pin}",
+                }
+            },
             "caches": str(tmp_path / "cache"),
         },
     )

@@ -102,7 +102,7 @@ ANSWERED = ({"old": {}, "new": {}},)
     ],
 )
 def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, capsys, monkeypatch):
-    monkeypatch.setattr(acceptance.table, "lines", lambda cases: [])
+    monkeypatch.setattr(acceptance.view, "lines", lambda cases: [])
     monkeypatch.setattr(formatting, "_speaker", "acceptance")
     assert acceptance.conclude({}, cases, problems) == status
     assert said in capsys.readouterr().out
@@ -123,12 +123,10 @@ def sif(tmp_path):
         (["sh", "no-such-runtime"], "no container runtime no-such-runtime: neither a command, nor a path"),
         (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
         (["sh", "apptainer+flat"], "apptainer has no way flat to run images: after the +, write one of unpacked"),
-        (["one=sh", "one=sh"], "the names of candidates have to differ: one, one"),
         (["sh", "sh", "--minutes=x"], "error: argument --minutes: 'x' is not a number above 0"),
         # Images are compared with images of one application.
         (["apptainer", "SIF"], "a runtime and an image cannot be compared"),
         (["SIF", "docker://x@sha256:0"], "name the check (-n)"),
-        (["SIF", "SIF", "-n", "HPCC", "--built-by-each"], "name the check (-n), and leave out --built-by-each"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, message, sif, capsys):
@@ -144,19 +142,14 @@ def test_a_file_is_an_image_by_its_content(sif):
     assert not acceptance.is_image(shutil.which("sh"))
 
 
-def test_the_table_over_runtimes_has_differences_from_bare_and_sizes_of_images():
-    images = {
-        "apptainer": {"image_bytes": 97 << 20},
-        "podman": {"image_bytes": 76 << 20, "image_content_bytes": 278 << 20},
-    }
+def test_the_table_over_runtimes_has_differences_from_bare():
     rows = {"GROMACS": Row("rate", "ns/day"), "IOzone": Row("read", "kB/s"), "StartUp": Row("start", "s")}
     cases = []
     for application, row in rows.items():
         row = replace(row, overhead_unit="s" if application == "StartUp" else "%")
         sides = {"baseline": 2.0, "apptainer": 2.5, **({"podman": 3.0} if application != "IOzone" else {})}
         measured = tuple({name: {row.metric: value + more} for name, value in sides.items()} for more in (-1, 1))
-        facts = {"provenance": {"images": images}} if application == "StartUp" else {}
-        cases.append(replace(case(), label=application, rows=(row,), measured=measured, **facts))
+        cases.append(replace(case(), label=application, rows=(row,), measured=measured))
     heading, *lines = acceptance.versions_table(cases, {"apptainer": "1.4", "podman": "4.3"})
     assert heading.split() == ["application", "variant", "nodes", "metric", "bare", "apptainer", "podman"]
     assert [re.split("  +", line)[::3] for line in lines[:3]] == [
@@ -165,8 +158,7 @@ def test_the_table_over_runtimes_has_differences_from_bare_and_sizes_of_images()
         ["IOzone", "read", "-"],
         ["StartUp", "start", "3 (+1)"],
     ]
-    assert re.split("  +", lines[3])[-2:] == ["97 MiB", "76 MiB (278 of files)"]
-    assert lines[4:] == ["apptainer: 1.4", "podman: 4.3"]
+    assert lines[3:] == ["apptainer: 1.4", "podman: 4.3"]
 
 
 def test_what_is_open_is_named_with_its_runtime_where_there_are_several():
@@ -185,11 +177,11 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
     # Two of a kind are versions.
     assert [*acceptance.candidates(["apptainer", "apptainer"])[1]] == ["old", "new"]
     assert [*acceptance.candidates(["apptainer", "apptainer", "podman"])[1]] == ["apptainer1", "apptainer2", "podman"]
-    # The ways of one runtime are several kinds; and a person may say what they are called.
-    assert acceptance.candidates(["apptainer", "apptainer+unpacked", "mine=podman"])[1] == {
+    # The ways of one runtime are several kinds.
+    assert acceptance.candidates(["apptainer", "apptainer+unpacked", "podman"])[1] == {
         "apptainer": str(tmp_path / "apptainer"),
         "apptainer-unpacked": f"{tmp_path}/apptainer+unpacked",
-        "mine": str(tmp_path / "podman"),
+        "podman": str(tmp_path / "podman"),
     }
     assert [*acceptance.candidates(["apptainer+unpacked", "apptainer+unpacked"])[1]] == ["old", "new"]
 
@@ -222,17 +214,9 @@ def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compa
 ):
     monkeypatch.chdir(tmp_path)
     measure = "old" if replaces else "baseline"
-    sides = [
-        BARE,
-        {
-            **GENERIC,
-            "name": "old",
-            "label": "old",
-            "contained": True,
-            "compared_with": None if replaces else "baseline",
-        },
-        {**GENERIC, "name": "new", "label": "new", "contained": True, "compared_with": measure},
-    ]
+    container = {**GENERIC, "contained": True}
+    old = {**container, "name": "old", "label": "old", "compared_with": None if replaces else "baseline"}
+    sides = [BARE, old, {**container, "name": "new", "label": "new", "compared_with": measure}]
     for name, size in (("baseline", 8 << 30), ("old", 4 << 30), ("new", 8 << 20)):
         seen = {"host": "n1", "space": {"/dev/shm": [size, size]}}
         (tmp_path / contract.observed_file(name)).write_text(json.dumps(seen))

@@ -6,12 +6,10 @@ import importlib
 from dataclasses import replace
 
 import pytest
-from conftest import REPOSITORY, run_of
-from containercheck import ContainerCheck
+from conftest import REPOSITORY
 from containercheck.application.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
 from containercheck.application.declare import Work
 from containercheck.results.cases import Case
-from containercheck.results.row import Record
 from containercheck.session import estimate
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -165,30 +163,3 @@ def test_together_run_only_cases_that_cannot_exceed_what_is_left():
 def test_what_was_spent_are_all_runs_of_all_nodes():
     first = replace(case("Small", 2, 360), job_seconds=1800)
     assert estimate.spent([replace(first, job_seconds=900, earlier=(first,)), case("Large", 16, 360)]) == 1.5
-
-
-class Stated:
-    """A check whose work states the seconds of a run."""
-
-    site, known_work = SITE, GROWING
-
-    def __init__(self, seconds):
-        self.expected = {"seconds": seconds}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "disturbed_by", "stated", "is_noted"),
-    [
-        (25.0, "", 1.4, True),
-        (5.0, "", 1.4, False),
-        # A busy machine, and a program that ends at once.
-        (25.0, "another bash (pid 7) of your user: 90 %", 1.4, False),
-        (3.0, "", 0.01, False),
-    ],
-)
-def test_a_run_that_takes_several_times_what_work_states_is_noted(seconds, disturbed_by, stated, is_noted):
-    check = Stated(seconds=stated)
-    runs = [run_of("baseline", "", seconds=seconds, disturbed_by=disturbed_by), run_of("subject", "", seconds=90.0)]
-    noted = ContainerCheck._doubts_about_work(check, Record(runs))
-    line = "a run took 25 s, and `work` in checks/test_allowance.py states 1.4 s: time limits follow from it"
-    assert noted == ([line] if is_noted else [])

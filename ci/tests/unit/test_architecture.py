@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from application_files import constants_of
 from conftest import REPOSITORY
 from containercheck.job import architectures
 
@@ -188,14 +189,7 @@ def architectures_named(path):
     if path.suffix != ".py":
         said = [line for line in text.splitlines() if not line.lstrip().startswith(("#", "/*", "*", "//"))]
     else:
-        tree = ast.parse(text)
-        told = {
-            node.body[0].value
-            for node in ast.walk(tree)
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None
-        }
-        constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told)
-        said = [node.value if isinstance(node.value, str) else repr(node.value) for node in constants]
+        said = [str(value) for value in constants_of(ast.parse(text))]
     return sorted(word for word in SPECIAL if any(word in sentence for sentence in said))
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 import pytest
+from application_files import constants_of
 from conftest import REPOSITORY, write_program
 from containercheck.job import container_runtimes
 from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, OCI, RUNTIMES, TREE, by_command, by_name
@@ -27,16 +28,8 @@ NAMES = re.compile(
 
 def texts_of(tree):
     """Yield the texts and names of a program: all but comments and docstrings."""
-    docstrings = {
-        node.body[0].value
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
+    yield from map(str, constants_of(tree))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)) and node not in docstrings:
-            yield str(node.value)
         for name in ("id", "attr", "name", "arg"):
             if isinstance(getattr(node, name, None), str):
                 yield getattr(node, name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import made
 from containercheck.command import doctor
-from containercheck.command.doctor import Answer, Outlook
+from containercheck.command.doctor import Outlook
 from containercheck.job.container_runtimes import RUNTIMES
+from containercheck.site.hosts import PartitionNodes
 from made import case
 
 APPTAINER = RUNTIMES[0].name
@@ -13,7 +14,7 @@ APPTAINER = RUNTIMES[0].name
 
 def answer(*there, platforms=(APPTAINER,)):
     facts = {"host": {"name": "node1"}, "runtimes": [{"name": name} for name in there]}
-    return Answer("cluster:compute", False, facts, platforms=platforms)
+    return PartitionNodes("cluster:compute", False, facts, platforms=platforms)
 
 
 def cases():
@@ -24,7 +25,7 @@ def test_where_a_runtime_is_there_and_where_nothing_is_known_cases_stand_as_refr
     both = answer("Docker", platforms=(APPTAINER, "Docker"))
     for present in (answer(APPTAINER), both, answer(platforms=())):
         assert Outlook.of([present], cases()).compares
-    assert len(Outlook.of([Answer("cluster:compute", False, problem="no job")], cases()).unknown) == 2
+    assert len(Outlook.of([PartitionNodes("cluster:compute", False, problem="no job")], cases()).unknown) == 2
 
 
 def on(partition, variant="generic", **facts):
@@ -32,7 +33,7 @@ def on(partition, variant="generic", **facts):
 
 
 def of_nodes(partition, **facts):
-    return Answer(f"cluster:{partition}", False, {"host": {"name": f"{partition}1"}, "runtimes": []}, **facts)
+    return PartitionNodes(f"cluster:{partition}", False, {"host": {"name": f"{partition}1"}, "runtimes": []}, **facts)
 
 
 def printed(answers, raw):
@@ -41,7 +42,7 @@ def printed(answers, raw):
 
 
 def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
-    unasked = Answer("cluster:gpu", False, problem="no such file: sbatch")
+    unasked = PartitionNodes("cluster:gpu", False, problem="no such file: sbatch")
     raw = [
         on("compute", "bare"),
         on("gpu", "bare"),
@@ -59,7 +60,9 @@ def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
 
 def test_where_no_node_could_be_asked_the_cases_are_not_known_and_nothing_else():
     """That none of them will run is not known either."""
-    lines, _ = printed([Answer("cluster:gpu", False, problem="no such file: sbatch")], [on("gpu", "bare"), on("gpu")])
+    lines, _ = printed(
+        [PartitionNodes("cluster:gpu", False, problem="no such file: sbatch")], [on("gpu", "bare"), on("gpu")]
+    )
     assert not any("will run" in line for line in lines)
     assert lines[-2] == "2 not known: the nodes of 1 partition could not be asked, see above"
 

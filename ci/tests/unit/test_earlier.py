@@ -88,20 +88,20 @@ def with_container(side, **facts):
         # ci/acceptance OLD NEW1, then OLD NEW2 --resume.
         (
             {"sides": (BARE, with_container(GENERIC, command="/opt/2/apptainer"))},
-            "the runtime of subject was apptainer, and is /opt/2/apptainer",
+            "the runtime of subject: apptainer -> /opt/2/apptainer",
         ),
         # A plain session, then ci/acceptance --resume: there are no such sides in its rounds.
         (
             {"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))},
-            "side subject was generic (judged against it: baseline), and is none",
+            "side subject: generic (judged against it: baseline) -> none",
         ),
         (
             {"sides": (BARE, replace(GENERIC, replaces=True))},
-            "side subject was generic (judged against it: baseline), and is generic (judged as its successor: base",
+            "side subject: generic (judged against it: baseline) -> generic (judged as its successor: base",
         ),
-        ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject was image.sif, and is "),
-        ({"layout": Layout(1, 4, 1)}, "ranks on a node were 2, and are 4"),
-        ({"work": {**WORK, "amount": 4.0}}, "amount was 2.0, and is 4.0"),
+        ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject: image.sif -> "),
+        ({"layout": Layout(1, 4, 1)}, "ranks on a node: 2 -> 4"),
+        ({"work": {**WORK, "amount": 4.0}}, "amount: 2.0 -> 4.0"),
         ({"subject": "mpirun other"}, "the command of subject is another one"),
         # A stage directory of its own is what a later pass has.
         ({"stagedir": "/stage/repeat/one"}, ""),
@@ -128,7 +128,7 @@ def test_an_image_is_known_by_its_digest_wherever_it_lies(tmp_path):
         (stage / "image.json").write_text(json.dumps({"path": f"/images/{number}.sif", "sha256": digest}))
         texts.append(compared(stagedir=str(stage)))
     assert texts[0] == texts[1]
-    assert [text["image"]["subject"] for text in texts] == ["aa", "aa", "bb"]
+    assert [text["the image of subject"] for text in texts] == ["aa", "aa", "bb"]
 
 
 @pytest.mark.parametrize(

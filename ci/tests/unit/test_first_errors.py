@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import containercheck
 import pytest
@@ -16,12 +15,7 @@ from containercheck.job.build import cache
 from containercheck.session import preconditions, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
-from containercheck.site import hosts, jobs
-from containercheck.site.sites import Site
-from containercheck.software import images
-from containercheck.software.provision import Wanted
 from made import case
-from reframe.core.exceptions import ReframeError
 
 SITE = """site_configuration = {"systems": [{"name": "volta", "hostnames": ["login[0-9]"], "partitions": [
     {"name": "compute", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}]}]}
@@ -158,22 +152,6 @@ def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
         preconditions.require_writable([tmp_path / "file" / "stage"])
     preconditions.require_writable([tmp_path / "new" / "stage"])
     assert not list((tmp_path / "new" / "stage").iterdir())
-
-
-def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
-    unseen = hosts.Answer(error=hosts.UnseenError(jobs.unseen(tmp_path)))
-    monkeypatch.setattr(hosts, "ask", lambda partition: unseen)
-    away = Site("volta:compute", False, "x86_64", 4, 0)
-    wanted = Wanted(
-        "HPCC", "hpcc", recipe="hpcc", runtime=SimpleNamespace(storage=None, builds=True, command="apptainer")
-    )
-    # What is not known is no reason to skip.
-    with pytest.raises(ReframeError) as error:
-        images.provide_image(wanted, away)
-    assert str(error.value) == (
-        f"no image: the nodes do not see {tmp_path}: set the stage directory to one that they share with this host, "
-        "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
-    )
 
 
 # Python, runtime, MPI, space, network

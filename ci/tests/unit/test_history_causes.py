@@ -8,7 +8,7 @@ import made
 import pytest
 from containercheck.command import nightly
 from containercheck.history.causes import causes, differences
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.series import BARE
 from made_nights import made_series
 
@@ -23,7 +23,7 @@ def change(kind="overhead", size=10.0, at=3, **more):
     """Return a change that a series with this provenance had."""
     provenance = more.pop("provenance", lambda number: OLD if number < at else NEW)
     own = made_series([1.0] * at + [1.0 + size] * 2, 0.1, kind, provenance=provenance, **more)
-    return Change(own, at, 1.0, 1.0 + size, size, 1e-4, size > 0, True)
+    return LevelChange(own, at, 1.0, 1.0 + size, size, 1e-4, size > 0, True)
 
 
 def test_overhead_alone_is_the_containers_and_names_what_changed_with_it():
@@ -67,7 +67,7 @@ def test_the_worse_come_first_and_of_several_the_largest():
 
 
 def points(*provenances):
-    return made_series([1.0] * len(provenances), provenance=lambda number: provenances[number]).points
+    return list(provenances)
 
 
 def test_facts_that_come_and_go_or_were_not_recorded_are_no_difference():

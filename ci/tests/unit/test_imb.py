@@ -71,7 +71,7 @@ def test_relatives_take_each_others_place(libraries, name):
     [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")],
 )
 def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, library, reason):
-    answer = hosts.Answer({"mpi": [{"library": library}]})
+    answer = hosts.HostAnswer({"mpi": [{"library": library}]})
     monkeypatch.setattr(hosts, "ask", lambda partition: answer)
     wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
     if reason:
@@ -82,5 +82,5 @@ def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, library, r
         host.provide_program(replace(wanted, modules=("mpich",)), REMOTE)
     else:
         host.provide_program(wanted, REMOTE)
-    answer = hosts.Answer(error=hosts.UnknownError("its job failed"))
+    answer = hosts.HostAnswer(error=hosts.UnknownError("its job failed"))
     host.provide_program(wanted, REMOTE)

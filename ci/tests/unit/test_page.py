@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import json
 import os
 import re
 import shlex
@@ -13,15 +13,15 @@ from xml.etree import ElementTree
 import made
 import pytest
 from conftest import REPOSITORY, run_command
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
-from containercheck.report import states
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import contents
 from containercheck.report.page.cases import plain
 from containercheck.report.table import by_reason
-from containercheck.results.cases import COMMON_FILE, collect
+from containercheck.results import states
+from containercheck.results.cases import collect
 from containercheck.results.database import StoredSession
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def night(*cases):
 
 def rendered(found, changes=(), problems=()):
     """Return the page of these nights, as text and parsed."""
-    html = contents.html(found, series(found), changes, problems, ("f.csv", "s.csv"))
+    html = contents.html(found, series(found), changes, problems, ("f.jsonl", "s.jsonl"))
     return html, ElementTree.fromstring(html.partition("\n")[2])
 
 
@@ -72,7 +72,7 @@ def moved(found, kind=OVERHEAD, worse=True, confirmed=True):
         for metric in series(found)
         if (metric.kind, metric.application, metric.variant, metric.nodes, metric.metric) == wanted
     ]
-    return Change(metric, 3, 3.0, 15.0, 12.0, 1e-6, worse, confirmed)
+    return LevelChange(metric, 3, 3.0, 15.0, 12.0, 1e-6, worse, confirmed)
 
 
 def odd():
@@ -108,7 +108,7 @@ def test_the_page_stands_for_itself_and_every_link_leads_somewhere(shown):
         assert not name.startswith("on") and name not in ("srcset", "action")
         assert name != "src" or value.startswith("data:image/svg+xml;base64,")
         if name.endswith("href"):
-            assert re.fullmatch(r"#[\w-]+|[\w.%-]+\.csv", value)
+            assert re.fullmatch(r"#[\w-]+|[\w.%-]+\.jsonl", value)
         assert not re.search(r"url\((?!#)", value)
     assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org/)", html)
     anchors = [element.get("id") for element in root.iter() if element.get("id")]
@@ -262,30 +262,20 @@ def test_provenance_names_runtimes_images_and_differences():
     ]
 
 
-def test_the_data_are_csv_files_next_to_the_page(tmp_path):
+def test_the_data_are_files_next_to_the_page(tmp_path):
     found = read([made.session(number, odd()) for number in range(5)])
     # The series are those that are handed in: they are not put together once more.
     metric, *_ = series(found)
     files = contents.write(found, [metric], [], tmp_path / "night.html")
-    assert [path.name for path in files] == ["night.html", "night-metrics.csv", "night-series.csv"]
+    assert [path.name for path in files] == ["night.html", "night-metrics.jsonl", "night-series.jsonl"]
     assert sorted(tmp_path.iterdir()) == sorted(files)
-    rows = list(csv.DictReader(files[1].open()))
-    assert len(rows) == sum(max(1, len(case.rows)) for case in found[-1].cases)
-    assert ('kind=a&b\'s "c" <i>', "fail") in {(row["axes"], row["state"]) for row in rows}
-    assert len(list(csv.DictReader(files[2].open()))) == len(metric.points) == 5
+    lines = [json.loads(line) for line in files[1].read_text().splitlines()]
+    assert len(lines) == sum(max(1, len(case.rows)) for case in found[-1].cases)
+    points = [json.loads(line) for line in files[2].read_text().splitlines()]
+    assert [point["value"] for point in points] == [point.value for point in metric.points]
     page = files[0].read_text()
     assert all(f'href="{path.name}"' in page for path in files[1:])
     assert "5 nights of history, 1 series" in " ".join(page.split())
-
-
-def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path):
-    """A reason is the output of a program, and a spreadsheet computes cells that begin like that."""
-    texts = ['=HYPERLINK("http://evil/")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", " =1", "\t=1"]
-    cases = [made.case(f"A{place}", **{**FAILED, "fail_reason": reason}) for place, reason in enumerate(texts)]
-    found = night(*cases, made.case("B", rows=[made.row(overhead=-1.0)]))
-    *rows, last = csv.DictReader(contents.write(found, [], [], tmp_path / "night.html")[1].open())
-    assert [row["reason"] for row in rows] == [f"'{reason.strip()}" for reason in texts]
-    assert float(last["overhead"]) == -1
 
 
 #: As ReFrame logs a metric that has a reference.
@@ -350,9 +340,9 @@ def test_a_case_that_was_aborted_before_it_was_skipped_leads_to_the_abort():
     assert (link.anchor, states.state_of(case), run.result) == ("failure-1", states.UNMEASURED, "abort")
 
 
-def report(words, *raw, files=("<builtin>",)):
+def report(words, *raw):
     """Return a report of a session with these arguments of ReFrame's."""
-    info = {"cmdline": shlex.join(["/venv/bin/reframe", "-r", "-c", "checks/", *words]), "config_files": [*files]}
+    info = {"cmdline": shlex.join(["/venv/bin/reframe", "-r", "-c", "checks/", *words])}
     return {"session_info": info, "runs": [{"testcases": [*raw]}]}
 
 
@@ -363,27 +353,23 @@ def again(*reports):
 
 
 @pytest.mark.parametrize(
-    ("words", "files", "first", "last"),
+    ("words", "last"),
     [
-        ([], [COMMON_FILE], "", ""),
-        ([], [COMMON_FILE, "/my site/a.py"], "RFM_CONFIG_FILES='/my site/a.py' ", ""),
-        # The common file has a place that the person chose.
-        ([], ["/a.py", COMMON_FILE, "/b.py"], f"RFM_CONFIG_FILES=/a.py:{COMMON_FILE}:/b.py ", ""),
-        (["--config-file=a.py", "-C", "b c.py"], ["/a.py", "/b c.py"], "", " -C /a.py -C '/b c.py'"),
-        (["-S", "x=$HOME", "--setvar=A.y=1"], [COMMON_FILE], "", " -S 'x=$HOME' -S A.y=1"),
-        (["-S", "y=it's", "-n", "^A|B$", "--session-extras=nightly=1"], [COMMON_FILE], "", " -S 'y=it'\"'\"'s'"),
+        ([], ""),
+        (["--config-file=a.py", "-C", "b c.py"], " -C a.py -C 'b c.py'"),
+        (["-S", "x=$HOME", "--setvar=A.y=1"], " -S 'x=$HOME' -S A.y=1"),
+        (["-S", "y=it's", "-n", "^A|B$", "--session-extras=nightly=1"], " -S 'y=it'\"'\"'s'"),
     ],
 )
-def test_a_command_has_the_configuration_and_the_variables_of_its_session(words, files, first, last):
+def test_a_command_has_the_configuration_and_the_variables_of_its_session(words, last):
     selection = "containercheck run --system=cluster:compute -n '^A%variant=generic%num_nodes=1$'"
-    assert again(report(words, made.case("A"), files=["<builtin>", *files])) == f"{first}{selection}{last}"
+    assert again(report(words, made.case("A"))) == f"{selection}{last}"
 
 
-@given(st.text(), st.text(min_size=1))
-def test_a_shell_reads_the_words_of_a_command(value, name):
-    words = shlex.split(again(report(["-S", f"x={value}"], made.case("A"), files=["<builtin>", f"/{name}"])))
-    assert words[:3] == [f"RFM_CONFIG_FILES=/{name}", "containercheck", "run"]
-    assert words[-2:] == ["-S", f"x={value}"]
+@given(st.text())
+def test_a_shell_reads_the_words_of_a_command(value):
+    words = shlex.split(again(report(["-S", f"x={value}"], made.case("A"))))
+    assert (words[:2], words[-2:]) == (["containercheck", "run"], ["-S", f"x={value}"])
 
 
 def test_a_command_selects_its_case_as_it_was_first_asked_for():
@@ -394,7 +380,7 @@ def test_a_command_selects_its_case_as_it_was_first_asked_for():
     confirming = report(["-S", "x=1", "-S", "A.rounds=9"], made.case("A", nightly_pass="confirmation"))
     assert again(first, later, confirming).endswith("=1$' -S x=1")
     assert again(later).endswith("=1$' -S x=1 -S A.seconds=9")
-    for info in ({}, {"cmdline": "reframe -S 'x", "config_files": None}, {"cmdline": "reframe -S"}):
+    for info in ({}, {"cmdline": "reframe -S 'x"}, {"cmdline": "reframe -S"}):
         assert again({**report([], made.case("A")), "session_info": info}).endswith("=1$'")
     case, other = collected(made.case("A"), made.case("A", environ="gnu"))
     assert "-p '^builtin$' -n" in page_cases.command([case], [case, other])

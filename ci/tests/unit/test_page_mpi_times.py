@@ -71,7 +71,7 @@ def test_bare_is_shown_alone_only_where_no_container_ran(tmp_path):
 def test_ranks_and_functions_are_tables_of_each_side_with_their_application(tmp_path):
     write(tmp_path)
     (case,) = made.cases([raw_case(tmp_path)])
-    (application,) = applications([Night("1", 0.0, "", (case,), frozenset())], 8)
+    (application,) = applications([Night("1", 0.0, "", (case,))], 8)
     ranks, functions = application.tables
     assert ranks.caption == "Amber generic, 1 node, cluster:compute: time in MPI of all 4 ranks"
     assert ranks.headings[:3] == ("rank", "bare: in MPI, s", "bare: share, %")

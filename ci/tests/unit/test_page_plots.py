@@ -21,7 +21,7 @@ def cases(*raw):
 
 
 def night(*raw):
-    return Night("1", 0.0, "", tuple(cases(*raw)), frozenset())
+    return Night("1", 0.0, "", tuple(cases(*raw)))
 
 
 def titles(*raw, most=8):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import replace
 
 import made
 import pytest
-from conftest import REPOSITORY
+from application_files import check_of
 from containercheck.report.page import published
 from containercheck.report.page.published import Statement, StatementOutcome
 
@@ -153,12 +152,6 @@ def test_no_figure_of_a_document_is_missing(document):
         number for statement in STATEMENTS if statement.document == document for number in numbers(statement.place)
     }
     assert sorted(there) == sorted(MEASURED[document])
-
-
-def check_of(name):
-    """Return the class of a check."""
-    modules = [importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py")]
-    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 #: Metrics that a check adds for some of its cases.

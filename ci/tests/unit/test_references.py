@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import runpy
 import types
@@ -12,6 +11,7 @@ import imb
 import iozone
 import pytest
 import yaml
+from application_files import check_of
 from conftest import REPOSITORY
 from containercheck import Metric
 from containercheck.application import references
@@ -59,12 +59,6 @@ PARTITIONS = {"generic:default"} | {
     for system in runpy.run_path(str(path))["site_configuration"].get("systems", [])
     for partition in system["partitions"]
 }
-
-
-def check_of(name):
-    """Return the class of a check."""
-    found = [module for path in CHECKS.glob("*.py") if hasattr(module := importlib.import_module(path.stem), name)]
-    return getattr(found[0], name)
 
 
 def metrics_of(check, where):

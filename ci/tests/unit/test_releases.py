@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest import entry_of
 from containercheck.job.container_runtimes import by_name
-from containercheck.site import hosts
+from containercheck.site import hosts, jobs
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Wanted
@@ -29,21 +30,23 @@ def runtime(monkeypatch):
 def nodes_say(monkeypatch):
     """Let the nodes of any partition give this answer, and this machine another."""
 
-    def say(text="", problem=""):
-        error = hosts.UnknownError(problem) if problem else None
-        answer = hosts.Answer({} if error else {"host": {"libc": text}}, error)
+    def say(text="", error=None):
+        answer = hosts.HostAnswer({} if error else {"host": {"libc": text}}, error)
         monkeypatch.setattr(hosts, "ask", lambda partition: answer)
         monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
 
     return say
 
 
-FAILED, WAITED = hosts.Answer(error=hosts.UnknownError("its job failed")), hosts.Answer(error=hosts.GivenUpError("."))
+FAILED, WAITED = (
+    hosts.HostAnswer(error=hosts.UnknownError("its job failed")),
+    hosts.HostAnswer(error=hosts.GivenUpError(".")),
+)
 
 
 @pytest.mark.parametrize(
     ("answers", "asked"),
-    [([FAILED, hosts.Answer({"host": {"libc": "glibc 2.36"}})], 2), ([FAILED, FAILED], 2), ([WAITED], 1)],
+    [([FAILED, hosts.HostAnswer({"host": {"libc": "glibc 2.36"}})], 2), ([FAILED, FAILED], 2), ([WAITED], 1)],
 )
 def test_a_node_that_does_not_answer_is_asked_again_and_is_an_error(monkeypatch, answers, asked):
     left = [*answers]
@@ -94,7 +97,7 @@ def test_where_jobs_run_here_this_machine_answers(nodes_say, monkeypatch):
 
 
 def test_the_person_and_the_site_choose_another(nodes_say):
-    nodes_say("", "nobody is asked")
+    nodes_say(error=hosts.UnknownError("nobody is asked"))
     site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     assert release_of(site) == "trixie"
     wanted = replace(WANTED, release="bookworm")
@@ -102,13 +105,15 @@ def test_the_person_and_the_site_choose_another(nodes_say):
 
 
 @pytest.mark.parametrize(
-    ("problem", "said"),
+    ("error", "said"),
     [
-        ("its job failed: no sbatch", r"not known \(its job failed: no sbatch\): name the images' release"),
-        ("", r"\(its C library is not GNU\).* in the site's extras, release"),
+        (hosts.UnknownError("no sbatch"), r"not known \(no sbatch\): name the images' release"),
+        (hosts.UnseenError(jobs.unseen(Path("/s"))), "^no image: the nodes do not see /s: set the stage directory to"),
+        (None, r"\(its C library is not GNU\).* in the site's extras, release"),
     ],
 )
-def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, problem, said):
-    nodes_say("", problem)
+def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, error, said):
+    nodes_say(error=error)
+    # What is not known is no reason to skip.
     with pytest.raises(ReframeError, match=said):
         images.provide_image(WANTED, REMOTE)

@@ -7,7 +7,6 @@ from dataclasses import fields
 
 import made
 import pytest
-from containercheck.report.page import contents
 from containercheck.results import database
 from containercheck.results.cases import ReportError, load
 from containercheck.results.row import SCHEMA, VERSION, Row, RowError, rows_of
@@ -71,9 +70,3 @@ def test_what_is_no_row_or_of_a_later_version_is_refused(stored, why, tmp_path):
     sessions = [*database.read(made.store(tmp_path / "results.db", [made.session(0, [made.case()]), later]), problems)]
     (line,) = problems
     assert (len(sessions), why in line) == (1, True)
-
-
-def test_no_name_of_a_field_that_is_kept_or_shown_is_misspelt():
-    # They are lists of names: a misspelt one, or one that was renamed in the row only, would be empty for ever.
-    known = {field.name for field in fields(Row)}
-    assert {*contents.METRIC} - {"accepted_low", "accepted_high"} <= known

@@ -185,7 +185,7 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
     [("Apptainer", "podman", "Podman"), ("Podman", "podman", None), ("Singularity", "apptainer", None)],
 )
 def test_versions_of_another_runtime_than_the_partitions_are_started_with_their_own_words(partition, command, expected):
-    facts = {"compared_images": {}, "built_by_each": False, "runtime": by_name(partition)}
+    facts = {"compared_images": {}, "runtime": by_name(partition)}
     case = SimpleNamespace(runtimes={name: f"/opt/{name}/{command}" for name in ("old", "new")}, **facts)
     case._has_other_words = functools.partial(VariantSides._has_other_words, case)
     for candidate in VariantSides.candidates(case):

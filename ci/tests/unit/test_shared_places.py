@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import entry_command, write_program
 from containercheck.check import build
-from containercheck.job import contract, locks, runtime_start
+from containercheck.job import contract, runtime_start
 from containercheck.job.build import image_files
 from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import by_name
@@ -51,19 +51,14 @@ def places(directory):
     return [directory / f"containercheck-{os.geteuid()}-{number:016x}" for number in (1, 2)]
 
 
-@pytest.mark.parametrize("other", ["the same", "another"])
-def test_a_live_job_in_a_pid_namespace_keeps_its_directory(tmp_path, monkeypatch, other):
-    """Where the first process of the session lies outside, and has no number."""
+def test_only_the_directory_of_a_job_long_ago_is_removed(tmp_path):
     first, second = places(tmp_path)
-    monkeypatch.setattr(os, "getsid", lambda _: 0)
     runtime_start.make_directory(first)
-    if other == "another":
-        monkeypatch.setattr(os, "getsid", lambda _: os.getpid())
-        monkeypatch.setattr(locks, "namespace", lambda: "pid:[7]")
-        # There, another process has the number.
-        monkeypatch.setattr(locks, "start_of", lambda _: "5")
     runtime_start.make_directory(second)
     assert first.is_dir() and second.is_dir()
+    os.utime(first, (0, 0))
+    runtime_start.make_directory(second)
+    assert second.is_dir() and not first.exists()
 
 
 def unpacking(directory):

@@ -111,10 +111,6 @@ def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(part
         ({"images": {"HPCC": "a.sif"}}, "images: unknown 'HPCC': did you mean 'hpcc'? Images are named by recipe."),
         ({"images": {"xyzzy": "a"}}, "images: unknown 'xyzzy': there are btmz, "),
         ({"images": {"hpccc": "a"}, "own_checks": ["MyCode"]}, "images: unknown 'hpccc': did you mean 'hpcc'?"),
-        (
-            {"software": {"GROMACS": {"input": "/a"}}, "inputs": {"GROMACS": "/a"}},
-            "the input of GROMACS is named in inputs and in software: leave one out",
-        ),
         ({"software": {"GROMACS": {"spack": "a", "easybuild": "b"}}}, "GROMACS: spack or easybuild, not both"),
         ({"venv_cache": "/shared"}, "unknown 'venv_cache': did you mean 'caches'?"),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),

@@ -13,7 +13,7 @@ from conftest import run_command
 from containercheck.command import run
 from containercheck.job.stats import boundaries
 from containercheck.report import table, view
-from containercheck.results import exported, selections
+from containercheck.results import exported, selections, states
 from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +101,15 @@ def test_the_verdict_has_remarks(facts, end):
     assert lines_of({**COMPARED, **facts})[1].endswith(end)
 
 
+def test_the_same_build_is_one_line_of_a_case_and_no_remark_on_each_metric():
+    same = {**COMPARED, "expected": False, "difference": "same build, executable 4455d68f8669"}
+    lines = lines_of(same, same)
+    assert all(line.endswith("pass") for line in lines[1:3])
+    assert [line for line in lines if "same build" in line] == [
+        "Code generic, 1 node(s): same build, executable 4455d68f8669"
+    ]
+
+
 def test_sides_other_than_bare_and_the_variant_are_named():
     old = {**COMPARED, "baseline_label": "apptainer 1.3", "subject_label": "apptainer 1.4"}
     heading, first, second, *_ = lines_of(old, COMPARED)
@@ -175,7 +184,7 @@ def test_numbers_have_no_exponent_and_are_right_to_their_digits(value, digits):
 def test_a_case_is_summed_up_by_its_metrics(words, tally):
     verdicts = {"p": "pass", "f": "fail", "o": "inconclusive", "e": "emulated"}
     rows = [made.row(str(number), verdict=verdicts[letter]) for number, letter in enumerate(words)]
-    assert selections.tally(case(*rows)) == tally
+    assert states.tally(case(*rows)) == tally
 
 
 def test_metrics_that_are_too_slow_share_a_line():
@@ -196,8 +205,8 @@ def test_the_exit_status_shows_what_is_not_certain(kind, status, capsys):
     rows = {None: [made.row()], "failed": [made.row(verdict="fail"), slow]}.get(kind) or [made.opened(kind)]
     facts = SLOW if kind == "failed" else {}
     assert run.conclude_with_metrics([case(*rows, **facts)], []) == status
-    asked = "run: not certain yet, but it is too slow or too fast: Code generic, 1 node(s)\n"
-    assert (asked in capsys.readouterr().out) == (status == 2)
+    said = capsys.readouterr().out
+    assert ("TOO SLOW, not yet certain: " in said or "QUESTION: " in said) == (status == 2)
     # Other problems count more.
     assert run.conclude_with_metrics([case(*rows, **facts)], ["stopped by SIGTERM"]) == 1
 
@@ -228,7 +237,7 @@ def test_a_failure_is_final(phase, later):
 
 def test_a_failure_has_the_command_that_repeats_it():
     failed = {"result": "fail", "reproducer": "/stage/one two/reproduce.sh", "fail_reason": "slow"}
-    compared = {"side": {"baseline": "bare", "old": "old", "new": "new"}}
+    compared = {"side baseline": "bare", "side old": "old", "side new": "new"}
     cases = [
         made.case("HPL", "generic", **failed),
         made.case("GROMACS", "generic", compared=compared, **failed),

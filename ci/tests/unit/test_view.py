@@ -6,8 +6,9 @@ import re
 
 import made
 import pytest
-from containercheck.report import states, table, view
+from containercheck.report import table, view
 from containercheck.report.view import CaseView
+from containercheck.results import states
 from made import alone, case, opened, row
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -61,7 +62,7 @@ def test_a_bare_case_has_its_value():
 
 
 def test_a_case_that_did_not_come_to_metrics_has_a_line_too():
-    assert line_of(result="fail") == view.Line(states.UNMEASURED, "Code generic")
+    assert line_of(result="fail") == view.CaseLine(states.UNMEASURED, "Code generic")
     shown_view = CaseView(is_terminal=False)
     assert shown(shown_view, case(), "fail", []).splitlines() == ["FAIL  Code generic", "FAILED: Code generic: fail"]
 
@@ -131,25 +132,6 @@ def test_what_was_not_run_is_told_by_the_reason():
         "HPCG, WRF (4 case(s)): no software: NAME comes from Spack: name it",
         "Alya (1 case(s)): no software: Alya cannot be downloaded",
     ]
-
-
-@pytest.mark.parametrize(
-    ("waited", "built", "line"),
-    [
-        (300, 190, "17 minutes in all: 5 minutes waiting for other sessions, 3 minutes building. --minutes plans the"),
-        (0, 610, "17 minutes in all: 10 minutes building. --minutes plans"),
-        (90, 40, ""),
-    ],
-)
-def test_a_session_ends_with_its_waits_and_builds_if_they_took_long(waited, built, line, monkeypatch):
-    monkeypatch.setattr(view.time, "time", lambda: 2000.0)
-    facts = {"scheduler": "local", "job_completion_time_unix": 1500.0}
-    ended = case(waited_seconds=waited, time_compile=built, **facts)
-    # Neither a case of an earlier session nor one in a queue counts.
-    before = case("Old", waited_seconds=900, **{**facts, "job_completion_time_unix": 500.0})
-    queued = case("Queued", waited_seconds=900, **{**facts, "scheduler": "slurm"})
-    said = view.time_spent(read(ended, before, queued), began=980.0)
-    assert said.startswith(line) and bool(said) == bool(line)
 
 
 def test_a_session_ends_with_counts_failures_questions_and_what_was_not_run():

@@ -14,18 +14,19 @@ from typing import Union
 
 from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
-from containercheck.report import scaling, states, table
+from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import mpi_times, plots, published
 from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
+from containercheck.results import states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row, is_finite
 
 #: Most plots of each kind for an application: a plot takes 0.2 s to draw, and 20 kB.
 MOST = 8
-#: Most rows of the table (the CSV has all), and most rows of intervals in a plot.
+#: Most rows of the table (the data have all), and most rows of intervals in a plot.
 MOST_ROWS, MOST_INTERVALS = 60, 18
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
 #: Standard errors on each side of a value.
@@ -111,7 +112,7 @@ def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) ->
     text += "variant; lines across a row are the ends of the accepted range. "
     text += "An interval without an end reaches the edge; a point without one has too few rounds. "
     if len(nearest) < len(lines):
-        text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the CSV has all. "
+        text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the data have all. "
     _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
     text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
     figure = plots.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)

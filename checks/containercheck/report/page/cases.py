@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from containercheck.job.explain import explanation
-from containercheck.report import states
-from containercheck.report.states import State
 from containercheck.report.table import Reason
-from containercheck.results import selections
-from containercheck.results.cases import Asked, Case, Key
+from containercheck.results import selections, states
+from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import count, first, size, typed
 from containercheck.results.row import Row, is_finite
-from containercheck.results.sides_seen import OTHERS
+from containercheck.results.sides_seen import OTHERS, flat
+from containercheck.results.states import State
 from containercheck.session.usage import FULL
 
 #: Escape sequences of a terminal, such as colors.
@@ -102,8 +99,8 @@ def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Cas
 
 
 def shown(some: int, total: int, noun: str) -> str:
-    """Return the number of shown things of all, with a note that the CSV has the others."""
-    return f"all {count(some, noun)}" if some == total else f"{some} of {count(total, noun)}; all are in the CSV"
+    """Return the number of shown things of all, with a note that the data have the others."""
+    return f"all {count(some, noun)}" if some == total else f"{some} of {count(total, noun)}; all are in the data"
 
 
 def listed(cases: Sequence[Case]) -> str:
@@ -126,7 +123,7 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     """Return the command that runs exactly these cases of one partition and environment; "" for none.
 
     ReFrame matches the expression with the displayed name without spaces. Configuration files and variables are those
-    of the session that ran the first of the cases.
+    of the session that first ran the first of the cases.
 
     :param everything: all cases of the night. The environment is named only if the partition has several.
     """
@@ -137,19 +134,11 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     words = [f"--system={system}:{partition}"] if system else []
     if any(case.key[:2] == (system, partition) and case.key[2] != environ for case in everything):
         words += ["-p", f"^{_escaped(environ)}$"]
-    asked = _asked(cases[0])
-    words += ["-n", selection, *asked.options]
-    if any("full" in case.tags for case in cases) and FULL[1] not in asked.options:
+    options = (*cases[0].earlier, cases[0])[0].options
+    words += ["-n", selection, *options]
+    if any("full" in case.tags for case in cases) and FULL[1] not in options:
         words += FULL
-    # Only the value is quoted: the shell would take a quoted variable name for a command.
-    files = f"RFM_CONFIG_FILES={shlex.quote(':'.join(asked.files))} " if asked.files else ""
-    return f"{files}{typed('run')} {shlex.join(words)}"
-
-
-def _asked(case: Case) -> Asked:
-    """Return the request of the last session that ran a case anew, and not for a confirmation or continuation."""
-    runs = (case, *reversed(case.earlier))
-    return next((run.asked for run in runs if not run.nightly_pass and not run.asked.goes_on), case.asked)
+    return f"{typed('run')} {shlex.join(words)}"
 
 
 def _escaped(text: str) -> str:
@@ -171,20 +160,10 @@ def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     return sorted(failed, key=lambda pair: (pair[0].label, pair[0].variant, pair[0].nodes))
 
 
-def reason(run: Case) -> str:
-    """Return the reason of a failed run."""
-    return run.reason or f"ReFrame reports only: {run.result}"
-
-
-def why(run: Case) -> str:
-    """Return the likely cause of a failure in a line; empty if it is not known."""
-    return next(iter(explanation.lines(run.causes)), "")
-
-
 def remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: the tally of its metrics, and whether a later run passed."""
-    several = len(selections.verdicts(run)) > 1
-    sentences = [f"Of its metrics: {selections.tally(run)}."] if several else []
+    several = len(states.verdicts(run)) > 1
+    sentences = [f"Of its metrics: {states.tally(run)}."] if several else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
     return " ".join(sentences)
@@ -199,7 +178,7 @@ def still_open(cases: Iterable[Case]) -> list[Case]:
 
 def open_metrics(case: Case) -> list[str]:
     """Return a text on each open metric of a case."""
-    return [f"{row.metric}: {selections.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
+    return [f"{row.metric}: {states.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
 
 
 def _rounds(row: Row) -> str:
@@ -322,20 +301,6 @@ def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
         Table("The same in all cases", ("what", "value"), same, 2),
         Table("Differences between cases", ("what", "value", "cases"), different, 3),
     )
-
-
-def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield all facts of a provenance as name and value; empty ones are left out."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from flat(inner, f"{name} {key}".strip())
-    elif isinstance(value, (list, tuple)):
-        if value:
-            yield name, ", ".join(map(str, value))
-    elif isinstance(value, bool):
-        yield name, "yes" if value else "no"
-    elif value not in (None, ""):
-        yield name, str(value)
 
 
 def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:

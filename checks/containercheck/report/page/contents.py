@@ -3,15 +3,13 @@
 It needs no network and no script. The modules return its parts as values: changes and trends, cases (states, failures,
 matrix), plots and tables of each application, comparison with published figures, and provenance. ``plots`` draws all
 plots. The files in ``templates`` make the page, and jinja2 escapes every text from a result.
-CSV files next to the page have its data: a row for each metric of the night's cases, and for each point of each series.
+Files of JSON lines next to the page have its data: a line for each metric of the night's cases, as results/exported.py
+has them, and for each point of each series.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +19,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from containercheck.history.causes import causes
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
-from containercheck.report import states, table
+from containercheck.report import table
 from containercheck.report.page import cases as page_cases
 from containercheck.report.page import published, trends
 from containercheck.report.page.applications import applications
-from containercheck.results import selections
+from containercheck.results import exported, states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, write_file
 
@@ -36,28 +34,19 @@ from containercheck.results.formatting import count, write_file
 #: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.
 MOST_PLOTS, MOST_CASES, FIRST_LINE, AT_ONCE = 100, 40, 180, 4
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-#: Columns of the CSV files.
-PLACE = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
-METRIC = (
-    *("metric", "unit", "better", "baseline_label", "baseline", "baseline_error", "baseline_spread"),
-    *("subject_label", "subject", "subject_error", "subject_spread", "overhead", "low", "high", "overhead_unit"),
-    *("accepted_low", "accepted_high", "expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed"),
-)
-METRICS = ("night", *PLACE, "result", "state", "completed", "reason", *METRIC, "scaling")
-POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
-SERIES = ("kind", *PLACE, "metric", "unit", *POINT)
-#: Characters that begin a formula in a spreadsheet.
-FORMULA = ("=", "+", "-", "@")
+#: Fields of a series, and of its points.
+SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "metric", "unit")
+POINT = ("value", "error", "confirmation")
 
 
 def write(
     nights: Sequence[Night],
     series: Sequence[Series],
-    changes: Sequence[Change],
+    changes: Sequence[LevelChange],
     path: Path,
     problems: Sequence[str] = (),
 ) -> list[Path]:
-    """Write the page and its data, ``NAME-metrics.csv`` and ``NAME-series.csv``, each file in one step.
+    """Write the page and its data, ``NAME-metrics.jsonl`` and ``NAME-series.jsonl``, each file in one step.
 
     :param nights: result of ``history.nights.nights``, at least one night. The page shows the last one; earlier nights
         are in the trends.
@@ -67,10 +56,12 @@ def write(
     :returns: the files, the page first.
     :raises OSError: a file cannot be written; an earlier file is not changed.
     """
-    metrics, points = (path.with_name(f"{path.stem}-{kind}.csv") for kind in ("metrics", "series"))
+    metrics, points = (path.with_name(f"{path.stem}-{kind}.jsonl") for kind in ("metrics", "series"))
     shown = html(nights, series, changes, problems, (metrics.name, points.name))
-    write_file(metrics, metrics_csv(nights[-1]))
-    write_file(points, series_csv(series))
+    write_file(
+        metrics, exported.text_of({"night": nights[-1].name, **line} for line in exported.lines(nights[-1].cases))
+    )
+    write_file(points, exported.text_of(series_lines(series)))
     # The page is last, because it links to the other files.
     write_file(path, shown)
     return [path, metrics, points]
@@ -79,13 +70,13 @@ def write(
 def html(
     nights: Sequence[Night],
     series: Sequence[Series],
-    changes: Sequence[Change],
+    changes: Sequence[LevelChange],
     problems: Sequence[str],
     files: Sequence[str],
 ) -> str:
     """Return the page as HTML; the other parameters are those of :func:`write`.
 
-    :param files: names of the CSV files.
+    :param files: names of the files with its data.
     """
     night = nights[-1]
     cases = night.cases
@@ -112,7 +103,7 @@ def html(
             counted=states.counted(cases),
             problems=problems,
             causes=trends.alarms_first(causes(changes)),
-            trend_of={trends.group(each): trend.anchor for trend in drawn for each in trend.series},
+            trend_of={each.of_metric: trend.anchor for trend in drawn for each in trend.series},
             questions=table.questions(cases),
             failed=failed,
             unmeasured=unmeasured,
@@ -146,7 +137,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
     def command(chosen: Iterable[Case]) -> str:
         return page_cases.command(list(chosen), cases)
 
-    def command_of(changes: Sequence[Change]) -> str:
+    def command_of(changes: Sequence[LevelChange]) -> str:
         keys = {key for change in changes for key in change.series.cases}
         return command(case for case in cases if case.key in keys)
 
@@ -160,6 +151,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         STYLE=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         page_cases=page_cases,
         state_of=states.state_of,
+        cause_of=exported.cause_of,
         trend_texts=trends,
         command=command,
         command_of=command_of,
@@ -167,7 +159,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         name=partial(page_cases.name, where=True),
         listed=page_cases.listed,
         first_line=partial(page_cases.shortened, most=FIRST_LINE),
-        tally=selections.tally,
+        tally=states.tally,
     )
     return environment
 
@@ -177,56 +169,9 @@ def _clean(value: Any) -> Any:
     return value if isinstance(value, Markup) or not isinstance(value, str) else page_cases.plain(value)
 
 
-def metrics_csv(night: Night) -> str:
-    """Return the CSV of metrics: a row for each metric of each case, and one for a case without metrics.
-
-    Values have the metric's unit; low and high (the ends of the overhead's interval) have the overhead's unit.
-    """
-    rows = []
-    for case in night.cases:
-        when = datetime.fromtimestamp(case.when, timezone.utc).isoformat(timespec="seconds") if case.when else ""
-        facts = {"night": night.name, **_place(case, *case.key[:3]), "result": case.result, "completed": when}
-        facts["state"] = states.state_of(case).word
-        rows += [] if case.rows else [{**facts, "reason": case.reason}]
-        for row in case.rows:
-            # A row without a comparison has no rounds and no unit of an overhead.
-            stored = row.to_json()
-            low, high = stored.get("accepted", (None, None))
-            rows.append({**stored, **facts, "accepted_low": low, "accepted_high": high})
-    return _csv(METRICS, rows)
-
-
-def _place(member: Case | Series, system: str, partition: str, environ: str) -> dict[str, Any]:
-    axes = page_cases.axes(member.axes)
-    return dict(zip(PLACE, (system, partition, environ, member.application, axes, member.variant, member.nodes)))
-
-
-def series_csv(all_series: Iterable[Series]) -> str:
-    """Return the CSV of series: a row for each point of each series, the earliest first."""
-    rows = []
+def series_lines(all_series: Iterable[Series]) -> Iterator[dict[str, Any]]:
+    """Yield the values of each point of each series, the earliest first."""
     for member in all_series:
-        place = _place(member, member.system, member.partition, member.environ)
-        facts = {"kind": member.kind, **place, "metric": member.metric, "unit": member.unit}
-        for points, is_earlier in ((member.earlier, True), (member.points, False)):
-            for point in points:
-                values = (point.night.name, point.value, point.error, point.confirmation, is_earlier)
-                rows.append({**facts, **dict(zip(POINT, (*values, point.night.changed)))})
-    return _csv(SERIES, rows)
-
-
-def _csv(headings: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, headings, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if not isinstance(value, str):
-        return value
-    text = page_cases.plain(value)
-    # A text that looks like a formula is quoted, else a spreadsheet would compute it or run a command in it.
-    return f"'{text}" if text.lstrip()[:1] in FORMULA or text[:1] in ("\t", "\r") else text
+        facts = {name: getattr(member, name) for name in SERIES}
+        for point in (*member.earlier, *member.points):
+            yield {**facts, "night": point.night.name, **{name: getattr(point, name) for name in POINT}}

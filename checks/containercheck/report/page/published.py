@@ -16,8 +16,8 @@ from typing import Any
 import yaml
 
 from containercheck.job.contract import CHECKS
-from containercheck.report import states
 from containercheck.report.page.cases import Table, finite
+from containercheck.results import states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row
@@ -132,14 +132,14 @@ def _is_meant(statement: Statement, row: Row) -> bool:
 
 def _works(statement: Statement, cases: Sequence[Case]) -> StatementOutcome:
     """Return the outcome for cases that compare nothing."""
-    found = [states.state_of(case) for case in cases]
-    failed, unmeasured = found.count(states.FAIL), found.count(states.UNMEASURED)
-    of_all = f"of {count(len(found), 'case')}"
+    of_cases = [states.state_of(case) for case in cases]
+    failed, unmeasured = of_cases.count(states.FAIL), of_cases.count(states.UNMEASURED)
+    of_all = f"of {count(len(of_cases), 'case')}"
     if failed:
         return StatementOutcome(DIFFERS, reason=f"{failed} {of_all} failed")
     if unmeasured:
         return StatementOutcome(OPEN, reason=f"{unmeasured} {of_all} ended before there was an answer")
-    passed = f"{count(len(found), 'case')} passed"
+    passed = f"{count(len(of_cases), 'case')} passed"
     if statement.says == WORKS:
         return StatementOutcome(AGREES, passed)
     return StatementOutcome(OPEN, passed, "nothing compared")

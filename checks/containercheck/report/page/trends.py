@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from containercheck.history.causes import ChangeCause
-from containercheck.history.change_points import Change
+from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import Night
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
 from containercheck.report.page import cases as page_cases
@@ -37,14 +37,8 @@ class Trend:
     anchor: str
     title: str
     series: tuple[Series, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     chart: Chart | None = None
-
-
-def group(series: Series) -> Hashable:
-    """Return the common properties of the series of one trend."""
-    place = (series.system, series.partition, series.environ)
-    return (*place, series.application, tuple(series.axes.items()), series.nodes, series.metric)
 
 
 def alarms_first(causes: Iterable[ChangeCause]) -> list[ChangeCause]:
@@ -57,9 +51,9 @@ def is_alarm(cause: ChangeCause) -> bool:
     return any(change.worse and change.confirmed for change in cause.changes)
 
 
-def by_place(cause: ChangeCause) -> list[list[Change]]:
+def by_place(cause: ChangeCause) -> list[list[LevelChange]]:
     """Return the changes of a cause by their place and certainty, the worst first."""
-    places: dict[tuple[Any, ...], list[Change]] = {}
+    places: dict[tuple[Any, ...], list[LevelChange]] = {}
     for change in sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size))):
         key = (name(change.series), change.first.night.name, change.worse, change.confirmed)
         places.setdefault(key, []).append(change)
@@ -71,7 +65,7 @@ def name(series: Series) -> str:
     return f"{series.label} {series.variant or BARE}, {_where(series)}"
 
 
-def moved(change: Change) -> str:
+def moved(change: LevelChange) -> str:
     """Return the series of a change within its trend, with the levels before and after it."""
     label, unit = _label(change.series), change.series.unit
     if change.series.kind == OVERHEAD:
@@ -91,24 +85,26 @@ def _where(series: Series) -> str:
     return f"{count(series.nodes, 'node')}, {partition}" + (f" {series.environ}" if series.environ != "builtin" else "")
 
 
-def trends(changes: Sequence[Change], all_series: Iterable[Series], nights: Sequence[Night], most: int) -> list[Trend]:
+def trends(
+    changes: Sequence[LevelChange], all_series: Iterable[Series], nights: Sequence[Night], most: int
+) -> list[Trend]:
     """Return the trends with a change; the first ones are drawn.
 
     :param most: most trends that are drawn.
     """
     members: dict[Hashable, list[Series]] = {}
     for series in all_series:
-        members.setdefault(group(series), []).append(series)
-    changes_of: dict[Hashable, list[Change]] = {}
+        members.setdefault(series.of_metric, []).append(series)
+    changes_of: dict[Hashable, list[LevelChange]] = {}
     for change in changes:
-        changes_of.setdefault(group(change.series), []).append(change)
+        changes_of.setdefault(change.series.of_metric, []).append(change)
     return [
         _trend(f"trend-{place}", members[key], of_trend, nights[-DRAWN:] if place <= most else ())
         for place, (key, of_trend) in enumerate(changes_of.items(), 1)
     ]
 
 
-def _trend(anchor: str, members: Sequence[Series], changes: Sequence[Change], nights: Sequence[Night]) -> Trend:
+def _trend(anchor: str, members: Sequence[Series], changes: Sequence[LevelChange], nights: Sequence[Night]) -> Trend:
     """Return the trend of series, with a plot over the nights if there are any."""
     first = members[0]
     # All axes are named, because the check may have another axis since one of the nights.
@@ -149,7 +145,7 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     return Chart.of(f"{trend.title} over the nights", text, figure, headings, _rows(trend, names, breaks))
 
 
-def _panel(unit: str, members: Sequence[Series], changes: Sequence[Change], names: Sequence[str]) -> Panel:
+def _panel(unit: str, members: Sequence[Series], changes: Sequence[LevelChange], names: Sequence[str]) -> Panel:
     """Return the values of series, with the levels before and after a change.
 
     The axis has at least four times the height of the smallest change, so that noise does not look like one.

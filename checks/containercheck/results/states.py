@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from containercheck.job.stats import forecasts
+from containercheck.job.stats import forecasts, pairs
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.row import EMULATED as NOT_JUDGED
+from containercheck.results.row import Row
 
 
 @dataclass(frozen=True)
@@ -72,3 +73,28 @@ def counted(cases: Iterable[Case]) -> list[tuple[State, int]]:
     """Return the number of cases in each state, the worst first, without states of 0 cases."""
     case_states = [state_of(case) for case in cases]
     return [(kind, case_states.count(kind)) for kind in ALL if kind in case_states]
+
+
+def describe(row: Row) -> str:
+    """Return the message about an open metric; "open" for rows of an earlier version."""
+    return row.answer or "open"
+
+
+def verdicts(case: Case) -> dict[str, int]:
+    """Return the number of a case's metrics with each verdict, the worst first."""
+    judged_rows = [row.verdict for row in case.rows if row.is_judged]
+    return {
+        verdict: judged_rows.count(verdict)
+        for verdict in (pairs.FAIL, pairs.PASS, pairs.INCONCLUSIVE)
+        if verdict in judged_rows
+    }
+
+
+def tally(case: Case) -> str:
+    """Return a summary of a case's verdicts: ``13 of 14 pass, 1 open``; empty if nothing was judged."""
+    counts = verdicts(case)
+    present = [f"{count} {'open' if verdict == pairs.INCONCLUSIVE else verdict}" for verdict, count in counts.items()]
+    if len(present) > 1:
+        head, _, rest = present[0].partition(" ")
+        return ", ".join([f"{head} of {sum(counts.values())} {rest}", *present[1:]])
+    return "".join(f"all {text}" if not text.startswith("1 ") else text[2:] for text in present)
