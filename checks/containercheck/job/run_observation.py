@@ -416,7 +416,7 @@ def states_in_words(states: Mapping[str, int]) -> str:
     >>> states_in_words({"waiting in futex_wait": 3, "stopped": 1})
     '1 process stopped, 3 processes waiting in futex_wait'
     """
-    ordered = sorted(states.items(), key=lambda item: item[1])
+    ordered = sorted(states.items(), key=lambda item: (item[1], item[0]))
     return ", ".join(f"{count} process{'es' if count > 1 else ''} {state}" for state, count in ordered[:3])
 
 
