@@ -17,4 +17,4 @@ _onerror()
 
 trap _onerror ERR
 
-({ command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }; } && python3 $REPOSITORY/checks/containercheck/job image '{"name": "hpcc", "recipes": "$REPOSITORY/images", "images": "$TMP/cache/containercheck/images", "jars": "$TMP/cache/containercheck/jars", "runtime": "singularity", "own": false, "architecture": "ppc64le", "release": "bookworm", "family": "openmpi", "arguments": [], "instead": true, "link": "image.sif"}') && echo $? >build.status || echo $? >build.status
+({ command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }; } && python3 $REPOSITORY/checks/containercheck/job image '{"name": "hpcc", "recipes": "$REPOSITORY/images", "images": "$TMP/cache/containercheck/images", "jars": "$TMP/cache/containercheck/jars", "runtime": "singularity", "architecture": "ppc64le", "release": "bookworm", "family": "openmpi", "arguments": [], "instead": true, "link": "image.sif"}') && echo $? >build.status || echo $? >build.status
