@@ -144,8 +144,6 @@ class Workshop(NamedTuple):
     :ivar release: code name of the images' Debian.
     :ivar family: family of their MPI.
     :ivar mirror: mirror of Debian's packages; None for that of this machine's apt.
-    :ivar builder: version of the runtime, if its images are kept apart from those of other versions; empty if all
-        versions share them.
     :ivar tree: the tree that bare runs, for the recipe :data:`OF_TREES`, which packs it.
     :ivar arguments: values for recipes that use them.
     """
@@ -158,7 +156,6 @@ class Workshop(NamedTuple):
     release: str
     family: str
     mirror: Optional[str] = None
-    builder: str = ""
     tree: Optional[packing.Tree] = None
     arguments: Sequence[str] = ()
 
@@ -183,8 +180,8 @@ class Image(image_files.ImageEntry):
             self.tree.key if self.tree else "",
             self.base.key if self.base else "",
         )
-        words = (name, workshop.release, workshop.architecture, self.key, workshop.builder)
-        super().__init__(name, workshop.images, f"{'-'.join(filter(None, words))}.sif", workshop.architecture)
+        file = f"{name}-{workshop.release}-{workshop.architecture}-{self.key}.sif"
+        super().__init__(name, workshop.images, file, workshop.architecture)
 
     def prepare(self) -> None:
         """Provide the image that the recipe builds upon, or a mirror, and its jars or its tree.
@@ -253,12 +250,9 @@ class Image(image_files.ImageEntry):
         return {**super().facts(), **recipe, **arguments, **installed}
 
 
-def image_of(
-    name: str, own: bool = False, tree: Optional[Dict[str, Any]] = None, instead: bool = False, **workshop: Any
-) -> Image:
+def image_of(name: str, tree: Optional[Dict[str, Any]] = None, instead: bool = False, **workshop: Any) -> Image:
     """Return the image of a recipe, or of the tree that bare runs.
 
-    :param own: whether the image must come from this version of the runtime.
     :param tree: parts of the tree, with its kind of :data:`TREES`; None for the recipe's own software.
     :param instead: whether the recipe's own software is accepted if the tree cannot be packed.
     :param workshop: fields of a :class:`Workshop`.
@@ -266,8 +260,6 @@ def image_of(
     """
     directories = {field: Path(workshop[field]).resolve() for field in ("recipes", "images", "jars")}
     shop = Workshop(**{**workshop, **directories})
-    version = image_files.version_of(shop.runtime) if own else ""
-    shop = shop._replace(builder=re.sub(r"[^\w.]+", "-", version))
     if tree is None:
         return Image(shop, name)
     parts = dict(tree)
