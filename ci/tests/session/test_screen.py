@@ -16,11 +16,11 @@ def test_a_session_shows_its_cases_and_not_reframes_log(place):
     status, output = run(place, "-n", "Fine|Wrong", program=PLAIN)
     assert status == 1
     lines = output.splitlines()
-    shown = [line.split() for line in lines if line.startswith(("ran ", "FAIL "))]
-    assert shown == [["ran", "Fine", "bare", "rate", "1", "x"], ["FAIL", "Wrong", "bare"]]
+    shown = [line.split() for line in lines if line.startswith(("pass ", "FAIL "))]
+    assert shown == [["pass", "Fine", "bare", "rate", "1", "x"], ["FAIL", "Wrong", "bare"]]
     assert "ReFrame Setup" not in output
     assert "RUN      ]" in place.log.read_text()
-    assert lines.count("2 case(s): 1 fail, 1 measured") == 1
+    assert lines.count("2 case(s): 1 fail, 1 pass") == 1
     assert sum(line.startswith("FAILED: Wrong bare: ") for line in lines) == 2
     assert not (place.reports / "announced-cases.jsonl").exists()
     assert lines[-2].startswith("run: error: 1 of ") or lines[-1].startswith("run: error: 1 of ")
@@ -68,11 +68,11 @@ def test_an_image_of_ours_is_fit_for_this_machine():
 
 
 def test_the_doctor_says_what_is_wrong_in_a_line(tmp_path):
-    status, output, _ = doctor("-C", str(tmp_path / "none.py"))
+    status, _, wrong = doctor("-C", str(tmp_path / "none.py"))
     assert status == 64
-    assert re.match(r"doctor: error: .*none\.py", output), output
-    assert len(output.splitlines()) == 1
+    assert re.match(r"doctor: error: .*none\.py", wrong), wrong
+    assert len(wrong.splitlines()) == 1
     (tmp_path / "broken.py").write_text("site_configuration = {")
-    status, output, _ = doctor("-C", str(tmp_path / "broken.py"))
+    status, _, wrong = doctor("-C", str(tmp_path / "broken.py"))
     assert status == 64
-    assert len(output.splitlines()) == 1, output
+    assert len(wrong.splitlines()) == 1, wrong
