@@ -249,7 +249,7 @@ def test_ranks_that_cannot_connect_are_named_as_a_hang_and_the_session_ends(on_c
     assert "subject: hangs: killed at its limit of 15 s" in case["fail_reason"], case["fail_reason"]
     # What keeps them from it is the network that the container takes: the same job proves it.
     assert "the cause: btl_tcp_if_include = fab0" in case["fail_reason"], case["fail_reason"]
-    proof = "proven: with /etc/openmpi of the host bound all of 5 runs ended well, and 0 of 3 without"
+    proof = "proven: with OMPI_MCA_btl_tcp_if_include=fab0 all of 5 runs ended well, and 0 of 3 without"
     assert proof in case["fail_reason"], case["fail_reason"]
     # The bare program, over the fabric, is not touched by it.
     assert "baseline" not in case["fail_reason"]
