@@ -204,16 +204,15 @@ class Confirmation:
         return pairs.rounds, pairs.above_tolerance
 
     def _said_of(self, place: Place) -> Confirmed:
-        taken = self._part_taken()
+        taken, first = self._part_taken(), self._first.get(place) or self._counts(place)
         if self._is_longer_by_others(place, taken):
-            others = f"others used {100 * taken:.0f} % of the node"
-            return Confirmed(BUSY, 0, *(self._first.get(place) or self._counts(place)), others)
+            return Confirmed(BUSY, 0, *first, f"others used {100 * taken:.0f} % of the node")
         pairs = self._fresh.pairs.get(place) if self._fresh else None
         if pairs is None:
-            return Confirmed(UNCONFIRMED, 0, *(self._first.get(place) or self._counts(place)), self._why)
+            return Confirmed(UNCONFIRMED, 0, *first, self._why)
         within = pairs.rounds >= FEWEST and pairs.lowest <= (pairs.estimate or 0.0) <= pairs.highest
         said = CONFIRMED if pairs.verdict == FAIL else REFUTED if pairs.verdict == PASS or within else UNCONFIRMED
-        return Confirmed(said, pairs.rounds, *self._first[place], self._why)
+        return Confirmed(said, pairs.rounds, *first, self._why)
 
     def _part_taken(self) -> float:
         """Return the part of the node that others used while the sides ran, from 0 to 1."""

@@ -182,19 +182,22 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
 
     :param log: whether to print the names of processes.
     """
-    ours = ancestors() | processes.DAEMONS
-    causes = verdict(taken_between(before, after, ours), capacity(before, after))
+    return _disturbers(_taken_here(before, after), before, after, log)
+
+
+def _taken_here(before: Look, after: Look) -> Dict[str, float]:
+    """Return the ticks that others and the hypervisor took on this node between two looks."""
+    return taken_between(before, after, ancestors() | processes.DAEMONS)
+
+
+def _disturbers(taken: Dict[str, float], before: Look, after: Look, log: bool) -> Optional[str]:
+    causes = verdict(taken, capacity(before, after))
     if causes and log:
+        ours = ancestors() | processes.DAEMONS
         by_name = {_title(pid, after): ticks for pid, ticks in _ticks_between(before, after, ours).items()}
         named = verdict(by_name, capacity(before, after))
         print(f"disturbed by {named or causes}", flush=True)
     return causes
-
-
-def _part_taken(before: Look, after: Look) -> float:
-    """Return the part of this node's capacity that others and the hypervisor took between two looks."""
-    taken = sum(taken_between(before, after, ancestors() | processes.DAEMONS).values())
-    return min(1.0, taken / (capacity(before, after) or math.inf))
 
 
 def settle(quiet: float, patience: float) -> None:
@@ -321,9 +324,10 @@ class Watch:
 
     def seen(self) -> Seen:
         """Return the disturbers and used resources of all nodes."""
-        here, others = between(self._before, self._after, log=True), on_other_nodes(self._began, time.time())
-        disturbers = [*filter(None, [here]), *others.disturbers]
-        return Seen(disturbers, others.used, _part_taken(self._before, self._after))
+        taken, others = _taken_here(self._before, self._after), on_other_nodes(self._began, time.time())
+        here = _disturbers(taken, self._before, self._after, log=True)
+        part = min(1.0, sum(taken.values()) / (capacity(self._before, self._after) or math.inf))
+        return Seen([*filter(None, [here]), *others.disturbers], others.used, part)
 
 
 def main() -> None:
