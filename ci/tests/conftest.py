@@ -144,7 +144,7 @@ def entry_of(command: str) -> dict[str, Any]:
 def run_command(
     *words: Any, cwd: Path = REPOSITORY, patience: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours without the person's own settings of ReFrame, and return it with what it printed."""
+    """Run a command of the library without the user's settings of ReFrame; return its status and its output."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     command = [sys.executable, "-m", "containercheck", *map(str, words)]
     facts = {"cwd": cwd, "env": {**inherited, **environment}, "timeout": patience}

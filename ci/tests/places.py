@@ -108,7 +108,7 @@ def steady(number: int, seed: int = 0) -> list[tuple[float, float, str]]:
 
 
 def left(place: Workplace) -> Path:
-    """Return the directory of what a night leaves."""
+    """Return the directory with the results of a night."""
     return place.directory / "reports" / "nightly"
 
 

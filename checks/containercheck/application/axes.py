@@ -8,7 +8,7 @@ import secrets
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
-from containercheck.site import node_commands, sites
+from containercheck.site import extras, node_commands, sites
 
 #: Values of the axes in this file in a default run; a check states those of further axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
@@ -65,7 +65,7 @@ class FilePlacement(RegressionTestPlugin):
             offered = site.file_systems or {}
             if self.file_system not in offered:
                 self.skip_because(f"{site.partition} has no {self.file_system}")
-            self.directory = str(sites.path_of(offered[self.file_system]))
+            self.directory = str(extras.path_of(offered[self.file_system]))
         self._own_directory = own_directory(self.directory)
         self.own_file = f"{self._own_directory}/file"
 

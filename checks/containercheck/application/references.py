@@ -18,7 +18,8 @@ from reframe.core.pipeline import RegressionTest
 from reframe.utility.sanity import reference_bounds
 
 from containercheck.application.declare import Metric
-from containercheck.site.sites import Site, path_of
+from containercheck.site.extras import path_of
+from containercheck.site.sites import Site
 
 #: Suffix of the key of an expected overhead.
 OVERHEAD = "_overhead"

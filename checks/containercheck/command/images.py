@@ -98,8 +98,7 @@ def _session(action: str, arguments: Sequence[str], place: Workplace) -> tuple[l
     """Let ReFrame find the images of the selected cases, or build them; return the cases, and the problems.
 
     :param action: value of ``images_only``.
-    :raises UsageError: there is no such system, or a directory is not writable.
-    :raises Taken: another session runs here.
+    :raises UsageError: the system is unknown, a directory is not writable, or another session runs here.
     :raises ReportError: ReFrame left no report.
     """
     place, stage = preconditions.require(arguments, place, anywhere=True)

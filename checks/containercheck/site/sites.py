@@ -23,8 +23,7 @@ from reframe.core.systems import SystemPartition
 from containercheck.job import architectures, mpi
 from containercheck.job.build.cache import private_directory
 from containercheck.site import extras, sinks
-from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
-from containercheck.site.extras import path_of as path_of
+from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra, path_of
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -13,7 +13,8 @@ from containercheck.job.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES
 from containercheck.job.contract import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands
-from containercheck.site.sites import RELEASES, Site, path_of
+from containercheck.site.extras import path_of
+from containercheck.site.sites import RELEASES, Site
 from containercheck.software import managers
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 

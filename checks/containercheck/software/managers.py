@@ -18,7 +18,8 @@ from reframe.core.runtime import runtime
 
 from containercheck.job import contract
 from containercheck.site import node_commands
-from containercheck.site.sites import Site, path_of
+from containercheck.site.extras import path_of
+from containercheck.site.sites import Site
 from containercheck.software.provision import (
     EASYCONFIGS,
     ENVIRONMENTS,

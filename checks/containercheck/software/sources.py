@@ -9,7 +9,8 @@ from pathlib import Path
 from containercheck.job import contract, texts
 from containercheck.job.build import machine
 from containercheck.site import node_commands
-from containercheck.site.sites import Site, path_of
+from containercheck.site.extras import path_of
+from containercheck.site.sites import Site
 from containercheck.software.provision import (
     CHECKS,
     Misconfigured,

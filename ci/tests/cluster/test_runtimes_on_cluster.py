@@ -45,7 +45,7 @@ def up():
 def place(up):
     """Have a directory that the nodes see, with the settings of Podman."""
     with shared_directory() as directory:
-        # Each node has images of its own in its memory: its /tmp is no other's.
+        # Each node keeps its images in its own memory, below its own /tmp.
         podman_settings(directory, "/tmp/runtimes-storage", "/tmp/runtimes-run", "overlay", NETWORKS)
         yield directory
 

@@ -276,7 +276,7 @@ def test_an_easyconfig_is_known_by_its_content(tmp_path):
         path.write_text(text)
         return easybuild_install.Module("Tiny", tmp_path, HERE, HERE, str(path), "tiny", command="true").key
 
-    # Of two checkouts the second one finds what the first one installed.
+    # A second checkout finds the installation of the first one.
     assert key("one", "version = '1.0'") == key("other", "version = '1.0'") != key("other", "version = '1.1'")
 
 

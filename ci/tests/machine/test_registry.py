@@ -166,7 +166,7 @@ def test_images_are_built_and_pushed_once_and_then_pulled_with_their_signature(p
         (pulled,) = (tmp_path / "cache" / "images").glob("*.sif")
         dumped = subprocess.run(["apptainer", "sif", "dump", "4", pulled], check=True, capture_output=True)
         assert "libc6" in [each["name"] for each in json.loads(dumped.stdout)["components"]]
-        # Of another signer it takes nothing.
+        # An image that another key signed is refused.
         status, lines = command("build", image_key=other, **pulling)
         said = (
             rf"images: error: PingPong: the image \S+ cannot be pulled from {host}: it has no valid signature of the k"

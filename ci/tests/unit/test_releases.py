@@ -114,6 +114,6 @@ def test_the_person_and_the_site_choose_another(nodes_say):
 )
 def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, error, said):
     nodes_say(error=error)
-    # What is not known is no reason to skip.
+    # An unknown fact does not skip a case.
     with pytest.raises(ReframeError, match=said):
         images.provide_image(WANTED, REMOTE)
