@@ -29,7 +29,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from containercheck.job import contract, start_ranks, texts
 from containercheck.job.build import file_trees
-from containercheck.job.explain import halving
+from containercheck.job.explain import explanation, halving
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX, Cause, Change
 from containercheck.job.explain.explanation import Endings, Explaining
 from containercheck.job.launch import Launch
@@ -89,7 +89,8 @@ class Confirmation:
         self._fresh: Optional[Evaluation] = None
         # Each of them proves one remedy.
         self._proving: List[Evaluation] = []
-        self._remarks: List[str] = []
+        # Lines about differences that were halved without a result.
+        self._halved: List[str] = []
         # Seconds before the program begins in a run of a slow container.
         self._before: Dict[str, float] = {}
         self._first: Dict[Place, Tuple[int, int]] = {}
@@ -145,7 +146,6 @@ class Confirmation:
         chance = [name for name in self._not_started if "" in self._ends[name]]
         labels = [side.label for side in self._facts.sides if side.name in chance]
         return [
-            *self._remarks,
             *(f"while this was confirmed, {problem}" for problem in problems),
             *(
                 f"{label}: started again in the same way, its ranks came up: the start fails at times"
@@ -182,6 +182,12 @@ class Confirmation:
         causes = self._explaining.explain_end(endings, ended)
         slow, line = self._explain_slowness()
         return [*causes, *slow], line
+
+    def lines(self, causes: Sequence[Mapping[str, Any]]) -> List[str]:
+        """Return the lines of a failure's message about its causes; a failure of a container alone has at least one."""
+        ended = self._ended_in_container() or any("" not in self._ends[name] for name in self._not_started)
+        has_failed = ended or any(said.result in (CONFIRMED, UNCONFIRMED) for said in self.confirmed.values())
+        return [*explanation.lines(causes), *self._halved] or ([explanation.UNSEEN] if has_failed else [])
 
     def _result_of(self, name: str) -> Dict[str, Any]:
         """Return the outcome of a remedy for a bad end, in the form of the record."""
@@ -348,7 +354,7 @@ class Confirmation:
         """
         seen, start = self._explaining.seen(name), Launch(name).container
         kinds = halving.kinds_of(*seen, os.environ, start, ends, self._in_vain())
-        return halving.Halving(self._facts, self._remedies, name, kinds, self._remarks)
+        return halving.Halving(self._facts, self._remedies, name, kinds, self._halved)
 
     def _in_vain(self) -> List[Optional[Change]]:
         """Return the remedies that did not help: a run ended badly, or less than half of an overhead disappeared."""

@@ -377,7 +377,17 @@ def test_a_cause_that_no_rule_knows_is_found_by_halving_and_proven(play):
 def test_halving_in_vain_proves_nothing(play, fresh, facts, remark):
     record = play(slow(fresh, **facts), differs=UNKNOWN)
     assert "proven" not in str(record.verdict["explained"])
-    assert any("were taken back in vain" in note for note in record.verdict["notes"]) is remark
+    assert any("were taken back in vain" in note for note in record.verdict["explained"]) is remark
+
+
+@pytest.mark.parametrize("job", [slow(SLOW), ends(), slow(FOURFOLD, FOURFOLD, remedies=0)])
+def test_a_failure_without_a_difference_says_so(play, job):
+    assert play(job, differs=SEES).verdict["explained"] == [explanation.UNSEEN]
+
+
+@pytest.mark.parametrize("job", [slow(QUIET), slow(QUIET, QUIET)])
+def test_what_is_no_failure_is_not_called_unexplained(play, job):
+    assert play(job, differs=SEES).verdict["explained"] == []
 
 
 def test_an_option_of_the_site_is_found_by_halving_and_proven(play, monkeypatch):
