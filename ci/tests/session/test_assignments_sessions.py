@@ -21,23 +21,21 @@ def place(tmp_path, monkeypatch):
     return Workplace(tmp_path, config=tmp_path / "common.py")
 
 
-@pytest.mark.parametrize("command", ["run", "nightly", "acceptance"])
-def test_no_command_runs_anything_where_a_variable_does_not_exist(place, capsys, command):
-    argv = ["-n", "Planted", "-S", "Planted.second=10"]
-    assert main.run(command, [*(["sh", "bash"] if command == "acceptance" else []), *argv], place) == 64
-    said = "-S Planted.second=10: Planted has no variable second: did you mean seconds?"
-    assert said in capsys.readouterr().err
-    assert not list(place.directory.rglob("rfm_job.sh")) and not list(place.directory.rglob("*report*.json"))
-
-
-def test_the_last_session_is_kept_where_a_variable_does_not_exist(place):
-    """So that --resume can go on with it; which looks at its own too."""
+@pytest.mark.parametrize(
+    "words", [["run", "-n", "Planted"], ["run", "--resume"], ["nightly", "-n", "Planted"], ["acceptance", "sh", "bash"]]
+)
+def test_no_command_runs_anything_where_a_variable_does_not_exist(place, capsys, words):
+    """The last session is kept, so that --resume can go on with it; which looks at its own too."""
     kept = json.dumps({"session_info": {"ci_run_arguments": ["-n", "Planted"]}, "runs": [{"testcases": []}]})
     place.report.parent.mkdir()
     place.report.write_text(kept)
-    assert main.run("run", ["-n", "Planted", "-S", "Planted.second=10"], place) == 64
-    assert main.run("run", ["--resume", "-S", "Planted.second=10"], place) == 64
+    command, *others = words
+    assert main.run(command, [*others, "-S", "Planted.second=10"], place) == 64
+    said = "-S Planted.second=10: Planted has no variable second: did you mean seconds?"
+    assert said in capsys.readouterr().err
     assert place.report.read_text() == kept
+    assert not list(place.directory.rglob("rfm_job.sh"))
+    assert list(place.directory.rglob("*report*.json")) == [place.report]
 
 
 @pytest.mark.parametrize(

@@ -70,15 +70,24 @@ def test_a_container_without_an_image_stops_the_session(session, tmp_path):
     assert "melt.py: Melt has no recipe: state the definition file of its image" in result.output
 
 
-@pytest.mark.parametrize("facts", ["smoke_test = True", HOOK.format(does=f"self.{METRICS}")])
-def test_a_check_that_compares_something_or_says_that_it_does_not_is_loaded(loaded, facts):
-    result = loaded(facts)
-    assert [case["result"] for case in result.cases] == ["pass"], result.output
+#: What a check states, and whether it compares something, or says that it does not.
+STATED = {
+    "Smoke": ("smoke_test = True", True),
+    "Late": (HOOK.format(does=f"self.{METRICS}"), True),
+    "Nothing": ("", False),
+    "Emptied": (f"{METRICS}{HOOK.format(does='self.metrics = []')}", False),
+}
 
 
-@pytest.mark.parametrize("facts", ["", HOOK.format(does="self.metrics = []")])
-def test_a_check_that_states_no_metrics_fails(loaded, facts):
-    result = loaded(facts)
-    (case,) = result.cases
-    assert (case["result"], result.status) == ("fail", 1)
-    assert "Melt has no metrics: it would pass with nothing measured" in case["fail_reason"]
+def test_a_check_that_states_no_metrics_fails(session, tmp_path):
+    head, _, check = CHECK.partition("\n@")
+    path = tmp_path / "melt.py"
+    checks = [f"@{check.replace('Melt', name).format(facts=facts)}" for name, (facts, _) in STATED.items()]
+    path.write_text("\n".join([head, *checks]))
+    result = session("--dry-run", checks=path)
+    reasons = {case["name"].split()[0]: case["fail_reason"] for case in result.cases}
+    assert {name: reason is None for name, reason in reasons.items()} == {
+        name: is_fine for name, (_, is_fine) in STATED.items()
+    }, result.output
+    for name in ("Nothing", "Emptied"):
+        assert f"{name} has no metrics: it would pass with nothing measured" in reasons[name]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-import environments
 import pytest
 from conftest import REPOSITORY, file_of, write_program
 from containercheck.job.container_runtimes import RUNTIMES
@@ -52,44 +50,6 @@ def test_a_reframe_that_is_too_old_stops_the_session_with_one_line(session, tmp_
     assert "ReFrame 4.9.1 is too old" in result.output
     assert "PASSED" not in result.output
     assert "Traceback" not in result.output
-
-
-@pytest.fixture
-def clone(tmp_path):
-    """Give a copy of the files that ci/run reads, with this checkout's virtual environment."""
-    copy = tmp_path / "clone"
-    copy.mkdir()
-    for name in ("checks", "ci", "config", "images", "pyproject.toml"):
-        source = REPOSITORY / name
-        if source.is_dir():
-            shutil.copytree(source, copy / name)
-        else:
-            shutil.copy(source, copy / name)
-    environments.of_copy(copy)
-    return copy
-
-
-def ci_run(clone, *arguments):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    return subprocess.run(
-        ["bash", "ci/run", "--here", *arguments],
-        cwd=clone,
-        env=environment,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=600,
-    )
-
-
-def test_ci_run_ends_with_the_table_and_fails_when_nothing_matches(clone):
-    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--table")
-    assert result.returncode == 0, result.stdout
-    assert "application  variant  nodes  metric" in result.stdout
-    assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]
-    result = ci_run(clone, "-n", "NoSuchCheck")
-    assert result.returncode != 0
-    assert "no check was run" in result.stdout
 
 
 #: A runtime whose ranks all run on the first core, as a second binding in a job script has them.

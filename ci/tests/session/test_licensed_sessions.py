@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from alya_output import convergence
-from conftest import REPOSITORY, write_program
+from conftest import REPOSITORY, write_program, write_site
 
 CHECKS = REPOSITORY / "checks"
 
@@ -44,23 +44,17 @@ def test_a_program_of_the_sites_is_run_with_its_input(session, site, stand_in):
     assert case["provenance"]["input"] == stand_in["input"]
 
 
-def test_what_the_program_says_of_a_wrong_input_is_the_reason(session, site, stand_in):
-    wrong = {**stand_in, "options": ["cube"]}
-    result = session("-C", site(of(wrong)), "-n", "Alya%variant=bare%.*openmp=1$", checks=CHECKS / "alya.py")
-    assert result.status == 1
-    assert "error: no cube.dat" in result.case("bare", "Alya")["fail_reason"], result.output
+#: What an entry lacks, and the reason that its case fails with.
+LACKING = {
+    "patterns": ({}, "no pattern of ranks: only a site knows the output of Alya: "),
+    "options": ([], "no input: the options of the site's software, Alya, have to end with the case's name"),
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"patterns": {}}, "no pattern of ranks: only a site knows the output of Alya: "),
-        ({"options": []}, "no input: the options of the site's software, Alya, have to end with the case's name"),
-    ],
-)
-def test_what_is_not_there_fails_with_that_reason(session, site, stand_in, change, reason):
-    settings = site(of({**stand_in, **change}))
+def test_what_is_not_there_fails_with_that_reason(session, stand_in, tmp_path):
+    extras = {key: {"containercheck": of({**stand_in, key: value})} for key, (value, _) in LACKING.items()}
+    settings = write_site(tmp_path / "site.py", {key: {"extras": facts} for key, facts in extras.items()})
     result = session("-C", settings, "-n", "Alya%variant=bare%.*openmp=1$", checks=CHECKS / "alya.py")
-    case = result.case("bare", "Alya")
-    assert (result.status, case["result"]) == (1, "fail"), result.output
-    assert f"misconfigured: {reason}" in case["fail_reason"]
+    reasons = {case["partition"]: case["fail_reason"] for case in result.cases if case["result"] == "fail"}
+    assert reasons.keys() == LACKING.keys(), result.output
+    assert all(f"misconfigured: {reason}" in reasons[key] for key, (_, reason) in LACKING.items()), reasons

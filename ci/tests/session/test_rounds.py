@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TURN, alive, eventually
+from containercheck.job import single_run
 from containercheck.results.row import Record
 
 
@@ -83,21 +84,6 @@ def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_
     assert record.early_end(met_limit=False) == []
 
 
-def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_path):
-    text = "date +%s.%N >>times; sleep 0.2; date +%s.%N >>times"
-    processes = [start_rounds(text, None, 3, directory=tmp_path / name) for name in ("one", "other")]
-    for process in processes:
-        process.communicate(timeout=TURN)
-    assert [process.returncode for process in processes] == [0, 0]
-    spans = []
-    for name in ("one", "other"):
-        times = [float(line) for line in (tmp_path / name / "times").read_text().split()]
-        assert len(times) == 6
-        spans.append((min(times), max(times)))
-    first, second = sorted(spans)
-    assert first[1] <= second[0]
-
-
 def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds, tmp_path):
     (tmp_path / "prepare.sh").write_text("echo said; echo >>prepared; cd /; false || true; echo")
     record = rounds("wc -l <prepared", None, 2, 10, "--prepare=prepare.sh")
@@ -109,6 +95,14 @@ def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds
     assert process.returncode == 1
     assert not (tmp_path / "gone-on").exists()
     assert read_record(tmp_path)["runs"] == []
+
+
+def test_a_preparation_that_prints_without_end_is_ended(start_rounds, tmp_path):
+    (tmp_path / "prepare.sh").write_text("yes 'error: once more' >&2")
+    process = start_rounds("true", None, 1, 10, "--prepare=prepare.sh")
+    process.communicate(timeout=TURN)
+    assert process.returncode == 1 and not (tmp_path / "rounds").exists()
+    assert single_run.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * single_run.KEPT
 
 
 def test_a_preparation_that_hangs_is_ended_with_all_that_it_started_and_says_so(start_rounds, tmp_path, marker):
