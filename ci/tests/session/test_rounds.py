@@ -59,15 +59,6 @@ def test_a_hanging_run_is_killed_with_all_its_children_however_they_hide(rounds,
     assert not alive(marker)
 
 
-def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start_rounds, tmp_path, marker):
-    process = start_rounds(marker, None, 2, 100)
-    assert eventually(lambda: alive(marker), TURN)
-    process.kill()
-    process.communicate(timeout=TURN)
-    assert eventually(lambda: not alive(marker))
-    assert eventually(lambda: read_record(tmp_path)["ended"] == "SIGTERM")
-
-
 def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_path, marker):
     process = start_rounds("true", f"echo >>runs; [ $(wc -l <runs) -lt 3 ] || {marker}", 5, 100)
     assert eventually(lambda: alive(marker), TURN)
