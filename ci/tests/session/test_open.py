@@ -7,7 +7,7 @@ import re
 import signal
 
 import pytest
-from conftest import eventually
+from conftest import eventually, write_site
 from places import place, run, running, start, table  # noqa: F401
 
 HERE = "open_checks.py"
@@ -87,11 +87,7 @@ def test_slowness_that_shows_later_is_a_failure(opened):
 
 
 def test_a_case_goes_on_only_on_the_partition_where_it_is_open(opened):
-    partitions = [
-        {"name": name, "scheduler": "local", "launcher": "local", "environs": ["builtin"]} for name in ("one", "second")
-    ]
-    system = {"name": "here", "hostnames": [".*"], "partitions": partitions}
-    opened.config.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    write_site(opened.config, dict.fromkeys(("one", "second"), {"launcher": "local"}))
     assert run(opened, "-n", "Elsewhere|Quick", "-S", "seconds=10")[0] == 0
     status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Elsewhere"]]), output
