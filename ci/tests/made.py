@@ -107,6 +107,12 @@ def case(
     return {**made, **facts}
 
 
+def cause(sentence: str = "X=1 is set", **facts: Any) -> dict[str, Any]:
+    """Return a possible cause of a failure, as a job stores it."""
+    made = {"rule": "variable", "about": "X", "sentence": sentence, "remedy": "unset it", "source": "a#1"}
+    return {**made, "kinds": ["computing"], "experiment": {"kind": "unset", "value": "X"}, **facts}
+
+
 def provenance(variant: str, version: str = "1.3.4") -> dict[str, Any]:
     """Return what ran in a case."""
     made = {

@@ -214,6 +214,7 @@ EXTRAS = {
     "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
     "no-spack": {"software": {"OnSite": {"spack": "none"}}},
     "no-input": {"software": {"OnSite": {"input": "/no/input"}}},
+    "no-program": {"software": {"OnSite": {"image_executable": "/own/tree/own-sh"}}},
 }
 
 
@@ -284,6 +285,12 @@ def test_where_processors_are_emulated_wrong_answers_and_failed_runs_fail(on_sit
 )
 def test_what_the_site_names_and_does_not_have_fails_with_the_reason(on_site, case, variant, said):
     assert failed_before_its_job(on_site.case(variant, f"case={case}"), said)
+
+
+def test_a_program_that_the_image_lacks_fails_before_the_rounds(on_site):
+    case = on_site.case("generic", "case=no-program")
+    assert "no software: the image has no /own/tree/own-sh" in case["fail_reason"]
+    assert record_of_job(case)["runs"] == []
 
 
 def test_a_topology_of_another_machine_is_told(on_site):

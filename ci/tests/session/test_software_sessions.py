@@ -37,15 +37,6 @@ def test_another_program_bare_and_in_the_container_with_a_tree_bound_in(session,
     assert said in result.output
 
 
-def test_a_program_that_the_image_lacks_fails_before_the_rounds(session, site):
-    settings = site(extras={"software": {"Planted": {"image_executable": "/own/tree/own-sh"}}})
-    result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=1")
-    case = result.case("generic")
-    assert (result.status, case["result"]) == (1, "fail"), result.output
-    assert "no software: the image has no /own/tree/own-sh" in case["fail_reason"]
-    assert not list(result.stage.rglob("runs/*")), "no round"
-
-
 def test_a_program_that_the_site_names_takes_the_place_of_one_that_is_built(session, site):
     entry = {"executable": "/apps/pingpong", "launcher_options": ["--report-bindings"]}
     processor = {"arch": "zen2", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1}
