@@ -186,15 +186,10 @@ def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
 
 
 def test_open_metrics_beyond_reach_are_left_alone_and_too_few_rounds_become_enough(opened):
-    run(opened, "-n", "Never", "-S", "seconds=10")
-    status, output = run(opened, "--resume")
-    assert (status, passes(output)) == (0, [])
-    assert table(output)[-1].endswith("more rounds would not close it: it takes longer runs or a quieter machine")
-    status, output = run(opened, "-n", "Vague", "-S", "seconds=10")
-    assert table(output)[-1].endswith("after too few rounds for a forecast: containercheck run --resume")
+    assert run(opened, "-n", "Never|Vague", "-S", "seconds=10")[0] == 0
     status, output = run(opened, "--resume")
     assert (status, passes(output)) == (0, [["Vague"]]), output
-    assert table(output)[-1].endswith("the only verdict is closed")
+    assert table(output)[-1].startswith("1 of 2 verdicts is open, and more rounds would not close it: ")
 
 
 def test_without_an_earlier_session_nothing_is_open(opened):
