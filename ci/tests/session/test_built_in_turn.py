@@ -9,9 +9,9 @@ import signal
 import sys
 from pathlib import Path
 
+import made
 import pytest
 from conftest import eventually, file_of
-from containercheck.results.cases import collect
 from containercheck.session import reframe_process, session
 from places import place, run, start  # noqa: F401
 
@@ -91,16 +91,8 @@ def test_the_build_step_is_a_job_where_there_is_something_to_build(session, site
 
 
 def case(name, **facts):
-    head = {
-        "name": name,
-        "unique_name": name,
-        "system": "here",
-        "partition": "one",
-        "environ": "builtin",
-        "result": "pass",
-    }
-    more = {"hashcode": f"{name}{name}"}
-    return collect([{"runs": [{"testcases": [{**head, **more, **facts}]}]}])[0]
+    (found,) = made.cases([made.case(name, hashcode=f"{name}{name}", **facts)])
+    return found
 
 
 def test_cases_are_selected_by_their_hash_and_nothing_else_runs():
@@ -108,8 +100,8 @@ def test_cases_are_selected_by_their_hash_and_nothing_else_runs():
     whole = session.selected([here, there, case("B")], [here, there, case("B"), case("C")])
     assert whole == [([here, there, case("B")], ["-n", "/AA", "-n", "/BB"])]
     parts = session.selected([here, case("B")], [here, there, case("B")])
-    assert parts == [([here, case("B")], ["--system=here:one", "-p", "^builtin$", "-n", "/AA", "-n", "/BB"])]
+    assert parts == [([here, case("B")], ["--system=cluster:compute", "-p", "^builtin$", "-n", "/AA", "-n", "/BB"])]
     several = [words[0] for _, words in session.selected([here, case("B", partition="two")], [here, there])]
-    assert several == ["--system=here:one", "--system=here:two"]
+    assert several == ["--system=cluster:compute", "--system=cluster:two"]
     words = ["-n", "GROMACS", "--name=HPL", "-nDB12", "-S", "x=1", "-v"]
     assert reframe_process.without_names(words) == ["-S", "x=1", "-v"]

@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
+import made
 import pytest
 from conftest import eventually, write_program
 from containercheck.report.view import CaseView
-from containercheck.results.cases import collect
 from containercheck.session import progress, reframe_process
 from containercheck.session.session import _loading
 
@@ -85,7 +85,7 @@ def test_what_does_not_end_when_it_is_asked_to_is_killed(tmp_path, number):
 
 
 def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
-    case = {"name": "Code", "unique_name": "Code", "partition": "one", "environ": "builtin", "result": "fail"}
+    case = made.case(result="fail")
     view = CaseView(is_terminal=False)
     current = progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced", view)
     (tmp_path / "announced").write_text(f'{{"name": "Co\n{json.dumps(case)}\n')
@@ -97,9 +97,7 @@ def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
 
 def raw(name, variant, hashcode, seconds):
     """Return a case as the report has it."""
-    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only", "result": "pass"}
-    head |= {"environ": "builtin", "variant": variant, "hashcode": hashcode, "scheduler": "local"}
-    return {**head, "expected": {"expected": seconds}}
+    return made.case(name, variant, hashcode=hashcode, scheduler="local", expected={"expected": seconds})
 
 
 KNOWN = [
@@ -115,7 +113,7 @@ VERBATIM = progress.View()
 @pytest.fixture
 def current(tmp_path):
     """Begin to follow a run of the cases that are known."""
-    known = collect([{"runs": [{"testcases": KNOWN}]}])
+    known = made.cases(KNOWN)
     return progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM)
 
 
@@ -155,7 +153,7 @@ def test_ended_cases_are_counted_and_the_time_left_is_foreseen_without_waits_and
 
 
 def test_where_jobs_wait_in_a_queue_the_time_left_follows_from_the_time_so_far(tmp_path, monkeypatch):
-    known = collect([{"runs": [{"testcases": [{**case, "scheduler": "slurm"} for case in KNOWN]}]}])
+    known = made.cases([{**case, "scheduler": "slurm"} for case in KNOWN])
     current = progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM)
     (tmp_path / "announced").write_text(f"{json.dumps(KNOWN[0])}\n")
     current.news()
@@ -241,13 +239,12 @@ def test_the_files_of_the_shortest_cases_come_first(tmp_path):
     files = {name: tmp_path / f"{name}.py" for name in ("a_long", "b_not_selected", "c_short")}
     for path in files.values():
         path.touch()
-    raw = {"runs": [{"testcases": [case_of("Long", files["a_long"], 60.0), case_of("Short", files["c_short"], 5.0)]}]}
-    words = _loading(place, collect([raw]))
+    cases = [case_of("Long", files["a_long"], 60.0), case_of("Short", files["c_short"], 5.0)]
+    words = _loading(place, made.cases(cases))
     assert [Path(word).stem for word in words if word != "-c"] == ["c_short", "a_long", "b_not_selected"]
     # A dry run, or checks of another directory.
     assert _loading(place, ()) == ["-c", str(tmp_path)]
 
 
 def case_of(name, file, seconds):
-    facts = {"system": "here", "partition": "one", "environ": "builtin", "result": "pass"}
-    return {**facts, "name": name, "unique_name": name, "filename": str(file), "expected": {"expected": seconds}}
+    return made.case(name, filename=str(file), expected={"expected": seconds})
