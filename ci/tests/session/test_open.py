@@ -7,8 +7,8 @@ import re
 import signal
 
 import pytest
-from conftest import eventually, write_site
-from places import place, run, running, start, table  # noqa: F401
+from conftest import alive_below, eventually, write_site
+from places import place, run, start, table  # noqa: F401
 
 HERE = "open_checks.py"
 
@@ -102,7 +102,7 @@ def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
     assert (process.returncode, table(output)[-1]) == (1, "run: error: stopped by SIGTERM")
-    assert not running(stage)
+    assert not alive_below(stage)
     assert "containercheck run --minutes 1 --resume" in table(output)[-2]
     assert measured(opened)[0] == {"Waits": [10] * 2}
 

@@ -8,8 +8,8 @@ import signal
 import sqlite3
 
 import pytest
-from conftest import eventually
-from places import PLAIN, place, run, running, start, table  # noqa: F401
+from conftest import alive_below, eventually
+from places import PLAIN, place, run, start, table  # noqa: F401
 
 
 def test_a_failure_is_final(place):
@@ -137,7 +137,7 @@ def endless(place, stage):
     def begin():
         process = start(place, "-n", "Endless")
         assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
-        assert running(stage)
+        assert alive_below(stage)
         return process
 
     return begin
@@ -151,7 +151,7 @@ def test_a_session_that_is_stopped_leaves_nothing_behind(endless, stage, number)
     assert process.returncode == 1
     assert f"stopped by {number.name}" in output
     assert output.count("RUN      ] Endless") == 1
-    assert not running(stage)
+    assert not alive_below(stage)
 
 
 def test_another_session_in_the_same_place_is_refused_and_named(place, endless, stage):
@@ -171,7 +171,7 @@ def test_another_session_in_the_same_place_is_refused_and_named(place, endless, 
     status, output = run(place, "-n", "Fine", **own)
     assert status == 0, output
     # The one that was there first goes on.
-    assert running(stage)
+    assert alive_below(stage)
     assert "Fine" not in place.log.read_text()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=120)
@@ -226,14 +226,14 @@ def test_a_session_without_a_terminal_is_stopped_by_what_it_does_not_ignore(endl
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert "stopped by SIGTERM" in table(output)[-2]
-    assert not running(stage)
+    assert not alive_below(stage)
 
 
 def test_whoever_reads_no_further_ends_the_session(place, endless, stage):
     process = endless()
     process.stdout.close()
     assert process.wait(timeout=120) != 0
-    assert not running(stage)
+    assert not alive_below(stage)
     # A later session does not take it for complete.
     status, output = run(place, "--resume", program=PLAIN)
     assert (status, "Traceback" in output) == (1, False), output
