@@ -224,12 +224,13 @@ def on_site(tmp_path_factory, faults):
     directory = tmp_path_factory.mktemp("site")
     ready = directory / "ready.sif"
     shutil.copy(faults.case("generic", "case=equal")["provenance"]["image"], ready)
+    (directory / "current.sif").symlink_to(ready)
     places = "".join(
         f"  'here:{name}':\n    bare:\n      1: {{time: [5.0, -0.1, 0.1, s]}}\n" for name in ("referenced", "emulated")
     )
     (directory / "OnSite.yaml").write_text(f"OnSite:\n  $index: [$partition, variant, num_nodes]\n{places}")
     partitions = {name: {"extras": {"containercheck": extras}} for name, extras in EXTRAS.items()}
-    partitions["ready"] = {"extras": {"containercheck": {"images": {"mpi": str(ready)}}}}
+    partitions["ready"] = {"extras": {"containercheck": {"images": {"mpi": f"{directory}/current.sif"}}}}
     partitions["referenced"] = {"extras": {"containercheck": {"references": str(directory)}}}
     partitions["emulated"] = {"extras": {"containercheck": {"references": str(directory), "emulated": True}}}
     partitions["no-runtime"] = {"container_platforms": [{"type": "Singularity"}]}
