@@ -1,23 +1,18 @@
 """Show by simulation what the sequential verdict promises and finds.
 
-    python ci/benchmarks/detection.py [--quick] [--rounds DIR]
+    python ci/benchmarks/detection.py [--quick]
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
 100 within so many rounds; the checks that pass without overhead, and after how many rounds; and which failures the
 confirmation in the same job keeps. Tests have the metrics that a failing check names, and rounds that are replaced.
-``--rounds DIR`` adds the same for real rounds of a program against itself (JSON files: a list of runs with ``round``,
-``side`` and ``metrics``), drawn with replacement.
 
 The verdict takes the spread of a metric as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
 at all (the default, which is wide); and **ranks** is without any known spread, by signed ranks alone.
 """
 
 import argparse
-import json
 import math
-import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 from containercheck.job.confirmation import FEWEST
@@ -174,49 +169,10 @@ def passed(number, seed):
                 print(f"{100 * spread:<8g}{metrics:4} {rule:10}{line}", flush=True)
 
 
-def real_pairs(path):
-    """Return the differences of the rounds in a file, by metric, in log scale.
-
-    More than two metrics are repetitions of one, of which the median counts, as in the check of HPL.
-
-    :returns: a list of (name, (rounds,)).
-    :raises ValueError: a round has not both sides.
-    """
-    sides = {}
-    for run in json.loads(path.read_text()):
-        values = run["metrics"] if len(run["metrics"]) <= 2 else [statistics.median(run["metrics"])]
-        sides.setdefault(run["round"], {})[run["side"]] = np.log(values)
-    if any(len(both) != 2 for both in sides.values()):
-        raise ValueError(f"{path}: a round without both sides")
-    changes = np.array([both["B"] - both["A"] for both in sides.values()])
-    count = changes.shape[1]
-    names = [path.stem] if count == 1 else [f"{path.stem} {number}" for number in range(1, count + 1)]
-    return list(zip(names, changes.T))
-
-
-def real(directory, number, seed):
-    """Print the same on real rounds of a program against itself, drawn with replacement, sides swapped at random."""
-    print(f"\nReal rounds of a program against itself, F = 1, {number} metrics per cell; known: their robust spread")
-    header = f"{'':14}{'rule':8}{'spread':>8}{'pass':>7}{'open':>7}{'fail':>7}{'rounds':>8}"
-    print(header + "".join(f"{f'n={rounds}':>7}" for rounds in (3, 8, 40)) + "  (slowdown found within)")
-    for path in sorted(Path(directory).glob("*.json")):
-        for name, seen in real_pairs(path):
-            draw = np.random.default_rng(seed)
-            noise = draw.choice(seen, (HORIZON, number)) * draw.choice([-1.0, 1.0], (HORIZON, number))
-            spread = boundaries.spread(list(seen))
-            for rule, known in PRIORS.items():
-                checked = checks(judge(noise, 1, True, known=known(spread)), 1, noise, known(spread))
-                slow = [shown(slowdown_found(noise[:rounds], 1, known(spread)), 7) for rounds in (3, 8, 40)]
-                cells = "".join(f"{percent(checked.verdict == verdict):7.1f}" for verdict in (1, 0, -1))
-                line = f"{name:14}{rule:8}{100 * spread:8.1f}{cells}{np.mean(checked.rounds):8.1f}"
-                print(line + "".join(slow), flush=True)
-
-
 def main():
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer samples: some minutes")
-    parser.add_argument("--rounds", metavar="DIR", help="directory of JSON files with real rounds")
     parser.add_argument("--seed", type=int, default=1, help="of all samples (default: 1)")
     options = parser.parse_args()
     began = time.monotonic()
@@ -224,8 +180,6 @@ def main():
     two_phases(14_000 if options.quick else 140_000, options.seed)
     passed(2800 if options.quick else 14_000, options.seed)
     found(700 if options.quick else 5600, options.seed)
-    if options.rounds:
-        real(options.rounds, 700 if options.quick else 7000, options.seed)
     print(f"\n{time.monotonic() - began:.0f} s")
 
 
