@@ -1,4 +1,4 @@
-"""Application files as text: each check names its facts, and of each it is known where it runs."""
+"""Application files and recipes as text: each check names its facts, and of each it is known where it runs."""
 
 from __future__ import annotations
 
@@ -44,3 +44,26 @@ def test_a_type_checker_knows_each_name_that_is_imported_lazily():
 def test_of_every_check_it_is_said_whether_it_runs_on_other_architectures():
     assert all_checks() == {*ELSEWHERE, *FULL_ONLY, *LACKING}
     assert FULL_ONLY.isdisjoint(checks_of_plain_runs()) and len(checks_of_plain_runs()) > 20
+
+
+# Recipes: what people expect of an image that they did not build
+
+
+RECIPES = sorted((REPOSITORY / "images").glob("*.def"))
+
+
+def sections(text):
+    """Return the sections of a definition file, by name."""
+    parts = re.split(r"^%(\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_an_image_says_what_it_is_runs_its_program_and_can_be_tested(path):
+    found = sections(path.read_text())
+    title = re.search(r"^ +org[.]opencontainers[.]image[.]title (.+)$", found["labels"], re.MULTILINE)[1]
+    program = re.fullmatch(r'\s+exec (.+) "\$@"\s+', found["runscript"])[1]
+    assert found["help"].splitlines()[0] == f"    {title}."
+    assert program in found["help"] or "{{ PROGRAM }}" in program
+    # Without the program, ldd of nothing would find nothing missing.
+    assert found["test"].startswith(f"    command -v {program}")
