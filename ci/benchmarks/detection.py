@@ -1,28 +1,23 @@
 """Show by simulation what the sequential verdict promises and finds.
 
-    python ci/benchmarks/detection.py [--quick] [--rounds DIR]
+    python ci/benchmarks/detection.py [--quick]
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
-100 within so many rounds; the checks that pass without overhead, and after how many rounds; of a check that fails, how
-many of the metrics that are too slow it names; and which failures the confirmation in the same job keeps.
-``--rounds DIR`` adds the same for real rounds of a program against itself (JSON files: a list of runs with ``round``,
-``side`` and ``metrics``), drawn with replacement.
+100 within so many rounds; the checks that pass without overhead, and after how many rounds; and which failures the
+confirmation in the same job keeps. Tests have the metrics that a failing check names, and rounds that are replaced.
 
 The verdict takes the spread of a metric as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
 at all (the default, which is wide); and **ranks** is without any known spread, by signed ranks alone.
 """
 
 import argparse
-import json
 import math
-import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 from containercheck.job.confirmation import FEWEST
 from containercheck.job.stats import boundaries
-from simulation import BOUND, DEFAULT, HORIZON, NOISES, checks, counted, judge, judge_replacing, normal
+from simulation import BOUND, DEFAULT, HORIZON, NOISES, checks, counted, judge, normal
 
 #: Standard deviations of the difference of two runs, in log scale.
 SPREADS = (0.01, 0.015, 0.03, 0.06, 0.12)
@@ -41,10 +36,6 @@ PRIORS = {
 #: Rounds within which slowdowns are found and metrics pass.
 WITHIN = (2, 3, 4, 6, 8, 12, 20, 40)
 METRICS = (1, 4, 14)
-#: Rounds that somebody disturbs: which part of them, and how many times as much they spread.
-DISTURBED = {"all": (1.0, 1.0), "half": (0.5, 1.0), "1 in 4, x5": (0.25, 5.0)}
-#: Metrics of a check, how many of them are slower, and by which factors.
-OF_HPCC, SLOW, FACTORS = 14, 3, (1.5, 2.0, 4.0)
 
 
 def percent(which):
@@ -147,42 +138,6 @@ def refuted(fresh, rounds, spread):
     return np.where((judged.after <= rounds) & (judged.verdict != 0), judged.verdict > 0, is_within)
 
 
-def replacing(number, seed):
-    """Print what the replacement of disturbed rounds that lie far off does to the verdicts.
-
-    :param number: metrics per cell.
-    """
-    print(f"\nDisturbed rounds that lie far off are replaced, F = 1, {number} metrics per cell: percent of failures")
-    print(
-        "without overhead, of failures and passes at the tolerance, and of passes without overhead and a spread of 3 %,"
-    )
-    print(
-        "with the rounds that these take. Each without and with replacing; and the part of the rounds that is replaced."
-    )
-    headings = ("fail, none", "fail at 5 %", "pass at 5 %", "pass, none", "rounds")
-    print(f"{'noise':16}{'disturbed':12}" + "".join(f"{heading:>14}" for heading in headings) + f"{'replaced':>10}")
-    for name, noise in NOISES.items():
-        for kind, (share, wilder) in DISTURBED.items():
-            draw = np.random.default_rng(seed)
-            sample = noise(draw, (HORIZON + HORIZON // 3, number))
-            disturbed = draw.random(sample.shape) < share
-            sample = np.where(disturbed, wilder, 1.0) * sample
-            fair, slow, quiet = (
-                _both_ways(centre + spread * sample, disturbed, spread)
-                for centre, spread in ((0.0, ENORMOUS), (BOUND, 0.06), (0.0, 0.03))
-            )
-            shares = [percent(way.verdict < 0) for way in (*fair, *slow)]
-            shares += [percent(way.verdict > 0) for way in (*slow, *quiet)]
-            shares += [np.minimum(way.after, HORIZON).mean() for way in quiet]
-            cells = "".join(f"{first:8.2f}{second:6.2f}" for first, second in zip(shares[::2], shares[1::2]))
-            replaced = 100 * quiet[1].replaced.sum() / quiet[1].after.sum()
-            print(f"{name:16}{kind:12}{cells}{replaced:10.1f}", flush=True)
-
-
-def _both_ways(changes, disturbed, known):
-    return judge(changes[:HORIZON], 1, known=known), judge_replacing(changes, disturbed, known)
-
-
 def found(number, seed):
     """Print the smallest slowdowns that are found within numbers of rounds."""
     print(f"\nSmallest slowdown (%) found in 95 of 100, tolerance 5 %, normal noise, {number} metrics per cell")
@@ -214,84 +169,17 @@ def passed(number, seed):
                 print(f"{100 * spread:<8g}{metrics:4} {rule:10}{line}", flush=True)
 
 
-def named(number, seed):
-    """Print how many of the too slow metrics a check names, and how many rounds that takes.
-
-    :param number: checks per cell.
-    """
-    print(f"\n{SLOW} of {OF_HPCC} metrics slower by a factor, normal noise, {number} checks a cell: rounds on average,")
-    print("and until 95 of 100 checks have ended; all that are slow failed, and any that is not (percent of checks).")
-    print(f"{'spread':8}{'factor':>7} {'rule':8}{'rounds':>8}{'95 %':>6}{'all failed':>11}{'falsely':>9}")
-    for spread in (0.03, 0.06, 0.15, 0.20):
-        noise = spread * normal(np.random.default_rng(seed), (HORIZON, OF_HPCC * number))
-        for factor in FACTORS:
-            changes = noise.reshape(HORIZON, number, OF_HPCC).copy()
-            changes[:, :, :SLOW] += math.log(factor)
-            changes = changes.reshape(HORIZON, -1)
-            averages = counted(changes)
-            for rule, known in PRIORS.items():
-                judged = judge(changes, OF_HPCC, True, known=known(spread), averages=averages)
-                now = checks(judged, OF_HPCC, changes, known(spread))
-                every = percent((now.metrics[:, :SLOW] < 0).all(axis=1))
-                falsely = percent((now.metrics[:, SLOW:] < 0).any(axis=1))
-                cells = f"{now.rounds.mean():8.1f}{np.quantile(now.rounds, 0.95):6.0f}{every:11.1f}{falsely:9.2f}"
-                print(f"{100 * spread:<8g}{factor:7g} {rule:8}{cells}", flush=True)
-
-
-def real_pairs(path):
-    """Return the differences of the rounds in a file, by metric, in log scale.
-
-    More than two metrics are repetitions of one, of which the median counts, as in the check of HPL.
-
-    :returns: a list of (name, (rounds,)).
-    :raises ValueError: a round has not both sides.
-    """
-    sides = {}
-    for run in json.loads(path.read_text()):
-        values = run["metrics"] if len(run["metrics"]) <= 2 else [statistics.median(run["metrics"])]
-        sides.setdefault(run["round"], {})[run["side"]] = np.log(values)
-    if any(len(both) != 2 for both in sides.values()):
-        raise ValueError(f"{path}: a round without both sides")
-    changes = np.array([both["B"] - both["A"] for both in sides.values()])
-    count = changes.shape[1]
-    names = [path.stem] if count == 1 else [f"{path.stem} {number}" for number in range(1, count + 1)]
-    return list(zip(names, changes.T))
-
-
-def real(directory, number, seed):
-    """Print the same on real rounds of a program against itself, drawn with replacement, sides swapped at random."""
-    print(f"\nReal rounds of a program against itself, F = 1, {number} metrics per cell; known: their robust spread")
-    header = f"{'':14}{'rule':8}{'spread':>8}{'pass':>7}{'open':>7}{'fail':>7}{'rounds':>8}"
-    print(header + "".join(f"{f'n={rounds}':>7}" for rounds in (3, 8, 40)) + "  (slowdown found within)")
-    for path in sorted(Path(directory).glob("*.json")):
-        for name, seen in real_pairs(path):
-            draw = np.random.default_rng(seed)
-            noise = draw.choice(seen, (HORIZON, number)) * draw.choice([-1.0, 1.0], (HORIZON, number))
-            spread = boundaries.spread(list(seen))
-            for rule, known in PRIORS.items():
-                checked = checks(judge(noise, 1, True, known=known(spread)), 1, noise, known(spread))
-                slow = [shown(slowdown_found(noise[:rounds], 1, known(spread)), 7) for rounds in (3, 8, 40)]
-                cells = "".join(f"{percent(checked.verdict == verdict):7.1f}" for verdict in (1, 0, -1))
-                line = f"{name:14}{rule:8}{100 * spread:8.1f}{cells}{np.mean(checked.rounds):8.1f}"
-                print(line + "".join(slow), flush=True)
-
-
 def main():
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer samples: some minutes")
-    parser.add_argument("--rounds", metavar="DIR", help="directory of JSON files with real rounds")
     parser.add_argument("--seed", type=int, default=1, help="of all samples (default: 1)")
     options = parser.parse_args()
     began = time.monotonic()
     false_verdicts(14_000 if options.quick else 140_000, options.seed)
     two_phases(14_000 if options.quick else 140_000, options.seed)
-    replacing(7000 if options.quick else 35_000, options.seed)
     passed(2800 if options.quick else 14_000, options.seed)
     found(700 if options.quick else 5600, options.seed)
-    named(100 if options.quick else 1000, options.seed)
-    if options.rounds:
-        real(options.rounds, 700 if options.quick else 7000, options.seed)
     print(f"\n{time.monotonic() - began:.0f} s")
 
 

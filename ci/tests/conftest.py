@@ -337,7 +337,8 @@ def reframe_command(
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the command of a session of ReFrame in this directory, and what it is to be started with."""
     words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
-    words += ["-r"] if "--dry-run" not in arguments else []
+    # No session waits for a quiet machine: others run beside it.
+    words += ["-r", "-S", "quiet=0"] if "--dry-run" not in arguments else []
     words += ["--keep-stage-files", "--nocolor", f"--report-file={directory / 'report.json'}"]
     facts = {
         "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},

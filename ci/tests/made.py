@@ -20,33 +20,12 @@ APPLICATIONS = ("GROMACS", "HPCC", "HPL", "IMB", "OpenFOAM", "PingPong", "Quantu
 
 def row(metric: str = "rate", bare: float = 100.0, overhead: float = 1.0, **facts: Any) -> dict[str, Any]:
     """Return a metric that was compared: an overhead in percent, known within two."""
-    made = {
-        "metric": metric,
-        "unit": "ns/day",
-        "better": "higher",
-        "baseline": bare,
-        "baseline_label": "bare",
-        "baseline_error": bare / 200,
-        "baseline_spread": bare / 50,
-        "subject": bare * (1 - overhead / 100),
-        "subject_label": "generic",
-        "subject_error": bare / 200,
-        "subject_spread": bare / 40,
-        "overhead": overhead,
-        "low": overhead - 2,
-        "high": overhead + 2,
-        "interval": 2.0,
-        "overhead_unit": "%",
-        "accepted": [None, 10.0],
-        "expected": False,
-        "verdict": "pass",
-        "rounds": 12,
-        "above": 0,
-        "spread": 3.0,
-        "rounds_needed": None,
-        "round_seconds": 2.0,
-    }
-    return {**made, **facts}
+    subject = {"subject": bare * (1 - overhead / 100), "subject_label": "generic"}
+    subject.update(subject_error=bare / 200, subject_spread=bare / 40)
+    compared = {"overhead": overhead, "low": overhead - 2, "high": overhead + 2, "interval": 2.0, "overhead_unit": "%"}
+    verdict = {"accepted": [None, 10.0], "expected": False, "verdict": "pass", "above": 0, "spread": 3.0}
+    rounds = {"rounds": 12, "rounds_needed": None, "round_seconds": 2.0}
+    return {**alone(metric, bare), "baseline_spread": bare / 50, **subject, **compared, **verdict, **rounds, **facts}
 
 
 #: What is known of open metrics, by their kind.
@@ -105,6 +84,12 @@ def case(
         "provenance": provenance(variant),
     }
     return {**made, **facts}
+
+
+def cause(sentence: str = "X=1 is set", **facts: Any) -> dict[str, Any]:
+    """Return a possible cause of a failure, as a job stores it."""
+    made = {"rule": "variable", "about": "X", "sentence": sentence, "remedy": "unset it", "source": "a#1"}
+    return {**made, "kinds": ["computing"], "experiment": {"kind": "unset", "value": "X"}, **facts}
 
 
 def provenance(variant: str, version: str = "1.3.4") -> dict[str, Any]:

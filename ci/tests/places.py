@@ -79,18 +79,6 @@ def table(output: str) -> list[str]:
     return output.rpartition("\n\n")[2].splitlines()
 
 
-def running(stage: Path) -> list[str]:
-    """Return the processes that work below the stage directory."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cwd"):
-        try:
-            if str(path.readlink()).startswith(str(stage)):
-                found.append(path.parent.name)
-        except OSError:
-            continue
-    return found
-
-
 # Nights
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PROGRAMS, REPOSITORY, TURN, alive, eventually, facts_of, write_commands
+from conftest import BARE, PROGRAMS, REPOSITORY, TURN, alive, eventually, facts_of, write_commands
 from containercheck.job import disturbance, processes
 
 #: A program of two ranks or one.
@@ -69,7 +69,7 @@ def rank(tmp_path):
 
 
 def run_rounds(directory, script, *words):
-    (directory / "facts.json").write_text(json.dumps(facts_of(sides=[{**SIDE, "name": "baseline"}])))
+    (directory / "facts.json").write_text(json.dumps(facts_of(sides=[BARE])))
     write_commands(directory, baseline=script)
     program = [sys.executable, PROGRAMS, "rounds", "--rounds=1", *words]
     done = subprocess.run(program, cwd=directory, text=True, capture_output=True, timeout=TURN)
@@ -78,7 +78,6 @@ def run_rounds(directory, script, *words):
     return run
 
 
-SIDE = {"name": "baseline", "label": "bare", "compared_with": None}
 #: As root, Open MPI starts a rank only where it is told to.
 AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 

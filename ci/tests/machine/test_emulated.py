@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from conftest import STATE, cluster, shared_directory
-from emulated import MARKS, PARTITIONS, PING_PONG, START_UP, on_node, reframe, require_run, up, with_image
+from emulated import MARKS, PARTITIONS, PING_PONG, on_node, reframe, require_run, up
 
 pytestmark = [*MARKS, pytest.mark.long]
 
@@ -66,14 +63,3 @@ def test_ping_pong_runs_over_two_nodes_in_all_variants(place, partition):
         case = require_run(result, partition, variant)
         assert case["num_nodes"] == 2
         assert variant == "bare" or f"-{PARTITIONS[partition].name}-" in case["provenance"]["image"]
-
-
-def test_an_image_of_another_architecture_is_an_error_before_the_run(place):
-    """The node would run it: natively, because its kernel is the machine's."""
-    header = b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\x0001\x0002\x00"
-    (place / "x86.sif").write_bytes(header)
-    site = with_image(place, place / "x86.sif")
-    case = reframe(place, "virtual-cluster:arm", "-n", START_UP, site=site).case("generic")
-    assert case["result"] == "fail"
-    assert re.search(r"x86\.sif is for x86_64, and the partition's nodes are aarch64", case["fail_reason"])
-    assert not list(Path(case["stagedir"]).glob("rounds.json"))

@@ -242,16 +242,6 @@ def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_pa
     assert (tmp_path / "image.sif").resolve() == image
 
 
-def test_a_ready_image_is_recorded_with_what_it_really_is(tmp_path):
-    (tmp_path / "hpcc-2024.sif").write_bytes(b"image")
-    (tmp_path / "current.sif").symlink_to("hpcc-2024.sif")
-    result = take(tmp_path, tmp_path / "current.sif")
-    assert result.returncode == 0, result.stderr
-    real = str(tmp_path / "hpcc-2024.sif")
-    assert recorded(tmp_path) == {"path": real, "sha256": hashlib.sha256(b"image").hexdigest(), "bytes": 5}
-    assert os.readlink(tmp_path / "image.sif") == real
-
-
 @pytest.mark.parametrize(("link", "problem"), [(None, "does not exist"), ("none.sif", "cannot be read: ")])
 def test_a_ready_image_that_cannot_be_read_is_one_line(tmp_path, link, problem):
     image = tmp_path / "none.sif"

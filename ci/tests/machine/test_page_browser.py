@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import tarfile
 
-import made
 import pytest
 from containercheck.history.series import series
 from test_page import moved, read, sessions
@@ -102,14 +101,3 @@ def test_nothing_is_wider_than_a_phone(night):
     everything = "document.querySelectorAll('details').forEach(one => one.open = true);"
     width, inner = told(night, f"{everything} say([document.documentElement.scrollWidth, innerWidth]);", width=PHONE)
     assert (width, inner) == (PHONE, PHONE)
-
-
-def test_five_thousand_results_load_in_a_second(tmp_path):
-    from containercheck.report.page import contents
-
-    found = read([made.session(number, made.nightly(number, size=67)) for number in range(3)])
-    assert sum(len(case.rows) for case in found[-1].cases) >= 5000
-    path = tmp_path / "large.html"
-    contents.write(found, series(found), [], path)
-    script = "addEventListener('load', () => say(performance.now()));"
-    assert min(told(path, script) for _ in range(3)) < 1000

@@ -53,6 +53,8 @@ ON_SITE = {
     "no-spack": ("bare", "no-spack", {}),
     "no-input": ("bare", "no-input", {}),
     "no-runtime": ("generic", "no-runtime", {}),
+    "no-program": ("generic", "no-program", {"rounds": 1}),
+    "topology": ("bare", "topology", {"ranks_per_node": None}),
 }
 
 

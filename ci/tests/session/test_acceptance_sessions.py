@@ -32,28 +32,8 @@ def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
     assert "no image: /nowhere.sif, which is compared as new, does not exist" in result.output
 
 
-def test_runtimes_of_several_kinds_each_run_beside_bare_from_one_recipe(session, tmp_path):
-    """Apptainer the file itself or a directory that was made from it, which Charliecloud runs too."""
-    if shutil.which("ch-run") is None:
-        pytest.skip("needs ch-run (Debian: charliecloud)")
-    runtimes = "runtimes=apptainer:apptainer,flat:apptainer+unpacked,charliecloud:ch-run"
-    few = ("-S", "rounds=1", "-S", "strict_check=no", "-S", runtimes)
-    result = session("-n", "Planted%variant=generic", *few, checks=PLANTED, USER="somebody")
-    passed = result.case("generic")
-    assert passed["result"] == "pass", passed["fail_reason"]
-    compared = {(row["subject_label"], row["baseline_label"]) for row in passed["results"]}
-    assert compared == {(name, "bare") for name in ("apptainer", "flat", "charliecloud")}
-    images = passed["provenance"]["images"]
-    assert images["charliecloud"]["image_source"]["sha256"] == images["apptainer"]["image_sha256"]
-    assert Path(images["charliecloud"]["image"]).is_dir()
-    assert images["flat"]["image"] == images["charliecloud"]["image"]
-    assert passed["provenance"]["runtimes"]["flat"]["version"].endswith(" (unpacked)")
-    scripts = {name: next(result.stage.rglob(f"{name}.sh")).read_text() for name in images}
-    assert " apptainer exec " in scripts["apptainer"] and " ch-run " in scripts["charliecloud"]
-
-
 def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(session, tmp_path):
-    """One cannot be prepared on the node, one fails in each run of the program."""
+    """One cannot be prepared on the node, one fails in each run of the program; of several kinds, beside bare."""
     if (ch_run := shutil.which("ch-run")) is None:
         pytest.skip("needs ch-run (Debian: charliecloud)")
     programs = {
@@ -71,7 +51,10 @@ def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(sess
     assert (failed["result"], failed["fail_phase"]) == ("fail", "sanity")
     assert "broken: it cannot be prepared: error: no loop devices left" in failed["fail_reason"]
     assert "rounds 1 and 2, dying: exit status 9: error: cannot enter the image" in failed["fail_reason"]
-    assert {row["subject_label"] for row in failed["results"]} == {"apptainer"}
+    assert {(row["subject_label"], row["baseline_label"]) for row in failed["results"]} == {("apptainer", "bare")}
+    images = failed["provenance"]["images"]
+    assert images["dying"]["image_source"]["sha256"] == images["apptainer"]["image_sha256"]
+    assert Path(images["dying"]["image"]).is_dir()
     assert {frozenset(values) for values in failed["measured"]} == {frozenset({"baseline", "apptainer"})}
 
 

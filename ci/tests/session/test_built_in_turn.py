@@ -9,9 +9,9 @@ import signal
 import sys
 from pathlib import Path
 
+import made
 import pytest
 from conftest import eventually, file_of
-from containercheck.results.cases import collect
 from containercheck.session import reframe_process, session
 from places import place, run, start  # noqa: F401
 
@@ -63,10 +63,7 @@ def test_a_signal_ends_a_build_and_nothing_is_run(building):
         ({}, ("-S", "build_locally=no"), True),
     ],
 )
-@pytest.mark.parametrize("variant", ["bare", "generic"])
-def test_the_build_step_is_a_job_where_there_is_something_to_build(
-    session, site, tmp_path, extras, options, on_node, variant
-):
+def test_the_build_step_is_a_job_where_there_is_something_to_build(session, site, extras, options, on_node):
     processor = {
         "arch": platform.machine(),
         "num_cpus": 2,
@@ -77,32 +74,25 @@ def test_the_build_step_is_a_job_where_there_is_something_to_build(
     facts = {"scheduler": "squeue", "launcher": "srun", "access": ["--partition=fat"], "processor": processor}
     facts["container_platforms"] = [{"type": "Apptainer"}]
     settings = site(**facts, time_limit="30m", extras={"python": "/opt/python3", **extras})
-    result = session("--dry-run", "-C", settings, "-n", f"HPCC%variant={variant}", *options, checks=file_of("HPCC"))
+    words = ("-n", "HPCC%variant=(bare|generic)", *options)
+    result = session("--dry-run", "-C", settings, *words, checks=file_of("HPCC"))
     assert result.status == 0, result.output
-    (path,) = result.stage.rglob("rfm_build.sh")
-    script = path.read_text()
-    # Bare HPCC is the host's.
-    expected = on_node and variant == "generic"
-    assert bool(re.search("^#SBATCH --partition=fat$", script, re.MULTILINE)) is expected
-    assert bool(re.search("^#SBATCH --time=0:30:0$", script, re.MULTILINE)) is expected
-    assert ("/opt/python3 /" in script) is expected
-    assert "--exclusive" not in script
-    # .venv may be a link, and ReFrame's own script names what it leads to.
-    python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
-    assert (f"{python} " in script) is (variant == "generic" and not on_node)
+    for variant in ("bare", "generic"):
+        script = Path(result.case(variant)["stagedir"], "rfm_build.sh").read_text()
+        # Bare HPCC is the host's.
+        expected = on_node and variant == "generic"
+        assert bool(re.search("^#SBATCH --partition=fat$", script, re.MULTILINE)) is expected
+        assert bool(re.search("^#SBATCH --time=0:30:0$", script, re.MULTILINE)) is expected
+        assert ("/opt/python3 /" in script) is expected
+        assert "--exclusive" not in script
+        # .venv may be a link, and ReFrame's own script names what it leads to.
+        python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
+        assert (f"{python} " in script) is (variant == "generic" and not on_node)
 
 
 def case(name, **facts):
-    head = {
-        "name": name,
-        "unique_name": name,
-        "system": "here",
-        "partition": "one",
-        "environ": "builtin",
-        "result": "pass",
-    }
-    more = {"hashcode": f"{name}{name}"}
-    return collect([{"runs": [{"testcases": [{**head, **more, **facts}]}]}])[0]
+    (found,) = made.cases([made.case(name, hashcode=f"{name}{name}", **facts)])
+    return found
 
 
 def test_cases_are_selected_by_their_hash_and_nothing_else_runs():
@@ -110,8 +100,8 @@ def test_cases_are_selected_by_their_hash_and_nothing_else_runs():
     whole = session.selected([here, there, case("B")], [here, there, case("B"), case("C")])
     assert whole == [([here, there, case("B")], ["-n", "/AA", "-n", "/BB"])]
     parts = session.selected([here, case("B")], [here, there, case("B")])
-    assert parts == [([here, case("B")], ["--system=here:one", "-p", "^builtin$", "-n", "/AA", "-n", "/BB"])]
+    assert parts == [([here, case("B")], ["--system=cluster:compute", "-p", "^builtin$", "-n", "/AA", "-n", "/BB"])]
     several = [words[0] for _, words in session.selected([here, case("B", partition="two")], [here, there])]
-    assert several == ["--system=here:one", "--system=here:two"]
+    assert several == ["--system=cluster:compute", "--system=cluster:two"]
     words = ["-n", "GROMACS", "--name=HPL", "-nDB12", "-S", "x=1", "-v"]
     assert reframe_process.without_names(words) == ["-S", "x=1", "-v"]

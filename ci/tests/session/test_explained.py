@@ -10,8 +10,8 @@ import re
 import faults
 from planted_causes import FAULTS
 
-#: One of each kind: a variable, an option of the host's, processors; one that no rule knows, and none at all.
-CHOSEN = ("blas-kernels", "hosts-variable", "processors", "unknown", "none", "stack-ends")
+#: One of each kind: a variable, and processors; one that no rule knows, none at all, and one that ends runs.
+CHOSEN = ("blas-kernels", "processors", "unknown", "none", "stack-ends")
 
 
 def test_planted_causes_are_proven_and_nothing_else_is(tmp_path):
@@ -22,7 +22,7 @@ def test_planted_causes_are_proven_and_nothing_else_is(tmp_path):
     found = r"proven: with the limit of stack size at \S+ all of 5 runs ended well, and 0 of 3 without"
     assert re.search(found, ends.reason), ends.reason
     assert "no memory for the stack" in ends.reason
-    for name in CHOSEN[:3]:
+    for name in CHOSEN[:2]:
         fault, result = FAULTS[name], results[name]
         assert result.finds(fault, among=1), (name, result.reason)
         assert result.proves(fault), (name, result.reason)

@@ -28,9 +28,7 @@ def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
     assert f"no check was run, but {LINE}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "request_", [("-S", "full=yes"), ("-S", "StartUp.full=yes"), ("-C", "config/common.py", "--mode=full")]
-)
+@pytest.mark.parametrize("request_", [("-S", "StartUp.full=yes"), ("-C", "config/common.py", "--mode=full")])
 def test_who_asks_for_them_has_them_all(session, tmp_path, request_):
     (tmp_path / "config").symlink_to(REPOSITORY / "config")
     result = session("--dry-run", *request_, "-n", "variant=generic", checks=STARTUP)

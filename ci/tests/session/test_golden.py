@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, file_of
+from conftest import REPOSITORY, file_of, run_session, write_site
 from site_files import anywhere, system_of, with_paths  # noqa: F401
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -87,37 +87,43 @@ ENGINES = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_job_of_each_runtime_is_what_it_was(engine, session, site, tmp_path):
-    image = ENGINES[engine]
-    settings = site(
-        scheduler="slurm",
-        launcher="srun",
-        container_platforms=[{"type": engine}],
-        processor={"arch": "zen3", "num_cpus": 64, "num_cpus_per_core": 1, "num_cpus_per_socket": 32, "num_sockets": 2},
-        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": True, "release": "bookworm"}
-        | ({"images": {"pingpong": image}} if image else {}),
-    )
+def cluster_of(arch, cores, extras, **facts):
+    """Return a partition of Slurm for a site file, whose nodes have two sockets and 64 GiB of memory."""
+    processor = {"arch": arch, "num_cpus": cores, "num_cpus_per_core": 1, "num_cpus_per_socket": cores // 2}
+    ours = {"max_nodes": 2, "memory_per_node": 64 << 30, **extras}
+    known = {"scheduler": "slurm", "launcher": "srun", "processor": {**processor, "num_sockets": 2}}
+    return {**known, "extras": {"containercheck": ours}, **facts}
+
+
+@pytest.fixture(scope="module")
+def of_runtimes(tmp_path_factory):
+    """Write the jobs of both variants on a partition of each runtime, in one session."""
+    directory = tmp_path_factory.mktemp("runtimes")
+    partitions = {}
+    for engine, image in ENGINES.items():
+        extras = {"release": "bookworm", **({"images": {"pingpong": image}} if image else {})}
+        partitions[engine] = cluster_of("zen3", 64, extras, container_platforms=[{"type": engine}])
     case = "PingPong%variant=(integrated|generic)%num_nodes=2%image_release=fitting"
-    result = session("--dry-run", "-S", "full=yes", "-C", settings, "-n", f"^{case}$", checks=file_of("PingPong"))
-    scripts = [job_of(path) for path in result.stage.rglob("rfm_job.sh")]
-    assert len(scripts) == 2, result.output
+    words = ("-S", "full=yes", "-C", write_site(directory / "site.py", partitions), "-n", f"^{case}$")
+    return run_session(directory, "--dry-run", *words, checks=file_of("PingPong"))
+
+
+@pytest.mark.xdist_group("jobs of runtimes")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_job_of_each_runtime_is_what_it_was(engine, of_runtimes):
+    scripts = [job_of(path) for path in of_runtimes.stage.rglob("rfm_job.sh") if f"/{engine}/" in str(path)]
+    assert len(scripts) == 2, of_runtimes.output
     # Only with the host's MPI is there a script that finds it.
-    (integrated,) = (text for text in scripts if "hostmpi plan" in text)
-    (generic,) = (text for text in scripts if text != integrated)
-    compare(f"engine-{engine.lower()}", integrated, tmp_path)
-    compare(f"engine-{engine.lower()}-generic", generic, tmp_path)
+    for text in scripts:
+        name = f"engine-{engine.lower()}" + ("" if "hostmpi plan" in text else "-generic")
+        compare(name, text.replace(f"/here/{engine}/", "/here/only/"), of_runtimes.stage.parent)
 
 
-def test_a_job_whose_containers_have_a_network_of_their_own_is_what_it_was(session, site, tmp_path):
+def test_a_job_whose_containers_have_a_network_of_their_own_is_what_it_was(session, tmp_path):
     """One container on each node, and mpirun in them (D12.6 section 6.4.2)."""
-    settings = site(
-        scheduler="slurm",
-        launcher="srun",
-        container_platforms=[{"type": "Podman"}],
-        processor={"arch": "zen3", "num_cpus": 64, "num_cpus_per_core": 1, "num_cpus_per_socket": 32, "num_sockets": 2},
-        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "release": "bookworm", "container_network": "overlay"},
-    )
+    extras = {"release": "bookworm", "container_network": "overlay"}
+    partition = cluster_of("zen3", 64, extras, container_platforms=[{"type": "Podman"}])
+    settings = write_site(tmp_path / "site.py", {"only": partition})
     case = "PingPong%variant=generic%num_nodes=2%image_release=fitting"
     options = ("-S", "full=yes", "-S", "runtimes=host:podman,overlay:podman+overlay")
     result = session("--dry-run", *options, "-C", settings, "-n", f"^{case}$", checks=file_of(case))
@@ -126,20 +132,20 @@ def test_a_job_whose_containers_have_a_network_of_their_own_is_what_it_was(sessi
     compare("own-network", job_of(scripts[0]), tmp_path)
 
 
-@pytest.mark.parametrize(("exclusive", "asked"), [(True, ["--exclusive", "--mem=65536M"]), (False, ["--mem=14702M"])])
-def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive, asked):
-    settings = site(
-        scheduler="slurm",
-        launcher="srun",
-        processor={"arch": "zen2", "num_cpus": 48, "num_cpus_per_core": 1, "num_cpus_per_socket": 24, "num_sockets": 2},
-        resources=[{"name": "memory", "options": ["--mem={size}"]}],
-        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": exclusive},
-    )
+def test_a_job_asks_for_memory_where_the_site_says_how(session, tmp_path):
+    by_size = [{"name": "memory", "options": ["--mem={size}"]}]
+    partitions = {
+        name: cluster_of("zen2", 48, {"exclusive": name == "whole"}, resources=by_size) for name in ("whole", "shared")
+    }
     case = "QuantumEspresso%variant=bare%num_nodes=2%ranks=0%openmp=1%material=SiH4"
+    settings = write_site(tmp_path / "site.py", partitions)
     result = session("--dry-run", "-C", settings, "-n", case, checks=file_of(case))
-    (script,) = result.stage.rglob("rfm_job.sh")
-    words = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
-    assert [word for word in words if word.startswith(("--mem", "--exclusive"))] == asked
+    asked = {}
+    for case in result.cases:
+        lines = Path(case["stagedir"], "rfm_job.sh").read_text().splitlines()
+        words = [line.split()[1] for line in lines if line.startswith("#SBATCH")]
+        asked[case["partition"]] = [word for word in words if word.startswith(("--mem", "--exclusive"))]
+    assert asked == {"whole": ["--exclusive", "--mem=65536M"], "shared": ["--mem=14702M"]}, result.output
 
 
 def normalised(script, tmp_path):

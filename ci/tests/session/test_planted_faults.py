@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,9 @@ def test_equal_runs_pass_and_end_by_themselves(faults):
     assert (row["verdict"], row["rounds"], row["above"]) == ("pass", 6, 0)
     # 0.5 s against 0.51 or 0.5.
     assert 100 * (0.5 / 0.51 - 1) <= row["overhead"] <= 0
+    builds = case["provenance"]["builds"]
+    assert builds["baseline"] == builds["subject"] == {"version": "2022.5", "instruction set": "SSE4.1"}
+    assert row["difference"] == ""
     record = record_of_job(case)
     assert record["why"] == "every metric has its verdict, or more would not decide"
     assert len(case["measured"]) == len(record["runs"]) / 2 - len(record["replaced"]) == 6
@@ -147,6 +151,21 @@ def test_settings_of_the_host_do_not_reach_a_generic_container(faults):
     assert not (host | {"MPICH_ASYNC_PROGRESS", "PYTHONPATH"}) & seen.keys()
 
 
+def test_a_script_repeats_a_run_after_a_pass_and_after_a_failure(faults, tmp_path):
+    """After a pass it lies in the output directory, and after a failure where the job ran."""
+
+    def repeated(case, side):
+        done = subprocess.run(["bash", case["reproducer"], side], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[-1]
+
+    passed, failed = (faults.case("generic", f"case={name}") for name in ("equal", "wrong"))
+    assert Path(passed["reproducer"]).is_relative_to(faults.stage.parent / "output")
+    assert Path(failed["reproducer"]).parent == Path(failed["stagedir"])
+    assert repeated(passed, "baseline") == repeated(passed, "subject") == repeated(failed, "baseline") == "sum 42"
+    assert repeated(failed, "subject") == "sum 43"
+
+
 def test_singletons_instead_of_ranks_fail(faults):
     case = faults.case("generic", "Singletons")
     stage = Path(case["stagedir"])
@@ -195,6 +214,7 @@ EXTRAS = {
     "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
     "no-spack": {"software": {"OnSite": {"spack": "none"}}},
     "no-input": {"software": {"OnSite": {"input": "/no/input"}}},
+    "no-program": {"software": {"OnSite": {"image_executable": "/own/tree/own-sh"}}},
 }
 
 
@@ -204,15 +224,18 @@ def on_site(tmp_path_factory, faults):
     directory = tmp_path_factory.mktemp("site")
     ready = directory / "ready.sif"
     shutil.copy(faults.case("generic", "case=equal")["provenance"]["image"], ready)
+    (directory / "current.sif").symlink_to(ready)
     places = "".join(
         f"  'here:{name}':\n    bare:\n      1: {{time: [5.0, -0.1, 0.1, s]}}\n" for name in ("referenced", "emulated")
     )
     (directory / "OnSite.yaml").write_text(f"OnSite:\n  $index: [$partition, variant, num_nodes]\n{places}")
     partitions = {name: {"extras": {"containercheck": extras}} for name, extras in EXTRAS.items()}
-    partitions["ready"] = {"extras": {"containercheck": {"images": {"mpi": str(ready)}}}}
+    partitions["ready"] = {"extras": {"containercheck": {"images": {"mpi": f"{directory}/current.sif"}}}}
     partitions["referenced"] = {"extras": {"containercheck": {"references": str(directory)}}}
     partitions["emulated"] = {"extras": {"containercheck": {"references": str(directory), "emulated": True}}}
     partitions["no-runtime"] = {"container_platforms": [{"type": "Singularity"}]}
+    processor = {"num_cpus": 100_000, "num_cpus_per_core": 1, "num_sockets": 1, "arch": "x86_64"}
+    partitions["topology"] = {"processor": processor}
     path = write_site(directory / "site.py", partitions)
     return run_session(directory, "-C", path, "-n", "^OnSite", "--exec-policy=serial")
 
@@ -263,6 +286,19 @@ def test_where_processors_are_emulated_wrong_answers_and_failed_runs_fail(on_sit
 )
 def test_what_the_site_names_and_does_not_have_fails_with_the_reason(on_site, case, variant, said):
     assert failed_before_its_job(on_site.case(variant, f"case={case}"), said)
+
+
+def test_a_program_that_the_image_lacks_fails_before_the_rounds(on_site):
+    case = on_site.case("generic", "case=no-program")
+    assert "no software: the image has no /own/tree/own-sh" in case["fail_reason"]
+    assert record_of_job(case)["runs"] == []
+
+
+def test_a_topology_of_another_machine_is_told(on_site):
+    """As in a home directory that several machines share."""
+    reason = on_site.case("bare", "case=topology")["fail_reason"]
+    here = len(os.sched_getaffinity(0))
+    assert f"{os.uname().nodename} has {here} core(s) for this session, the configuration says 100000" in reason
 
 
 @pytest.mark.skipif(shutil.which("singularity") is not None, reason="there is a Singularity here")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import TURN, alive, eventually
+from conftest import TURN, alive, eventually, is_there
+from containercheck.job import single_run, this_node
 from containercheck.results.row import Record
 
 
@@ -58,15 +61,6 @@ def test_a_hanging_run_is_killed_with_all_its_children_however_they_hide(rounds,
     assert not alive(marker)
 
 
-def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start_rounds, tmp_path, marker):
-    process = start_rounds(marker, None, 2, 100)
-    assert eventually(lambda: alive(marker), TURN)
-    process.kill()
-    process.communicate(timeout=TURN)
-    assert eventually(lambda: not alive(marker))
-    assert eventually(lambda: read_record(tmp_path)["ended"] == "SIGTERM")
-
-
 def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_path, marker):
     process = start_rounds("true", f"echo >>runs; [ $(wc -l <runs) -lt 3 ] || {marker}", 5, 100)
     assert eventually(lambda: alive(marker), TURN)
@@ -83,21 +77,6 @@ def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_
     assert record.early_end(met_limit=False) == []
 
 
-def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_path):
-    text = "date +%s.%N >>times; sleep 0.2; date +%s.%N >>times"
-    processes = [start_rounds(text, None, 3, directory=tmp_path / name) for name in ("one", "other")]
-    for process in processes:
-        process.communicate(timeout=TURN)
-    assert [process.returncode for process in processes] == [0, 0]
-    spans = []
-    for name in ("one", "other"):
-        times = [float(line) for line in (tmp_path / name / "times").read_text().split()]
-        assert len(times) == 6
-        spans.append((min(times), max(times)))
-    first, second = sorted(spans)
-    assert first[1] <= second[0]
-
-
 def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds, tmp_path):
     (tmp_path / "prepare.sh").write_text("echo said; echo >>prepared; cd /; false || true; echo")
     record = rounds("wc -l <prepared", None, 2, 10, "--prepare=prepare.sh")
@@ -109,6 +88,14 @@ def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds
     assert process.returncode == 1
     assert not (tmp_path / "gone-on").exists()
     assert read_record(tmp_path)["runs"] == []
+
+
+def test_a_preparation_that_prints_without_end_is_ended(start_rounds, tmp_path):
+    (tmp_path / "prepare.sh").write_text("yes 'error: once more' >&2")
+    process = start_rounds("true", None, 1, 10, "--prepare=prepare.sh")
+    process.communicate(timeout=TURN)
+    assert process.returncode == 1 and not (tmp_path / "rounds").exists()
+    assert single_run.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * single_run.KEPT
 
 
 def test_a_preparation_that_hangs_is_ended_with_all_that_it_started_and_says_so(start_rounds, tmp_path, marker):
@@ -159,3 +146,45 @@ def test_who_works_beside_it_is_named_and_rounds_count(start_rounds, busy, tmp_p
     # Nothing of the runs themselves is among them.
     assert "own-work" not in " ".join(run["disturbed_by"] for run in record.runs)
     assert record.verdict["notes"][0].startswith(f"the machine is busy: {record.busy}. ")
+
+
+# Processors that are kept awake beside real runs
+
+
+def idlers(session):
+    """Return the processes of a session that run when nobody else wants to."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        try:
+            if os.getsid(pid) == session and os.sched_getscheduler(pid) == os.SCHED_IDLE:
+                found.add(pid)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("options", [["--keep-awake"], []])
+def test_runs_share_the_processors_with_what_keeps_them_awake_if_it_is_asked_for(start_rounds, tmp_path, options):
+    """Of two sessions each would have half of a processor, whatever the class of its processes."""
+    text = "ps -o sid= -p $$; ps -o sid= -p $PPID"
+    start_rounds(text, text, 1, 100, *options).communicate(timeout=TURN)
+    record = json.loads((tmp_path / "rounds.json").read_text())
+    is_virtual = this_node.is_virtual(Path("/proc/cpuinfo").read_text())
+    assert record["kept_awake"] == (bool(options) and is_virtual)
+    for run in record["runs"]:
+        assert len(set((tmp_path / run["output"] / "out").read_text().split())) == 1
+        assert run["leftover_processes"] == []
+
+
+@pytest.mark.skipif(not this_node.is_virtual(Path("/proc/cpuinfo").read_text()), reason="no virtual machine")
+def test_a_killed_job_leaves_no_processor_awake(start_rounds, tmp_path):
+    text = "echo $PPID >pid.new; mv pid.new pid; sleep 1000"
+    process = start_rounds(text, text, 1, 100, "--keep-awake")
+    assert eventually((tmp_path / "pid").exists, TURN)
+    worker = int((tmp_path / "pid").read_text())
+    spinning = idlers(os.getsid(worker))
+    assert len(spinning) == len(os.sched_getaffinity(0))
+    os.kill(worker, signal.SIGKILL)
+    process.communicate(timeout=TURN)
+    assert eventually(lambda: not any(map(is_there, spinning)), TURN)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from conftest import write_program
+import pytest
+from alya_output import convergence
+from conftest import REPOSITORY, write_program, write_site
 
 
 def wrapper(path, version):
@@ -37,23 +39,6 @@ def test_another_program_bare_and_in_the_container_with_a_tree_bound_in(session,
     assert said in result.output
 
 
-def test_the_same_program_is_not_said_to_be_another(session):
-    result = session("-n", "Planted%variant=generic", "-S", "rounds=1")
-    builds = result.case("generic")["provenance"]["builds"]
-    assert builds["baseline"] == builds["subject"] == {"version": "2022.5", "instruction set": "SSE4.1"}
-    assert result.case("generic")["results"][0]["difference"] == ""
-    assert "not the same build" not in result.output
-
-
-def test_a_program_that_the_image_lacks_fails_before_the_rounds(session, site):
-    settings = site(extras={"software": {"Planted": {"image_executable": "/own/tree/own-sh"}}})
-    result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=1")
-    case = result.case("generic")
-    assert (result.status, case["result"]) == (1, "fail"), result.output
-    assert "no software: the image has no /own/tree/own-sh" in case["fail_reason"]
-    assert not list(result.stage.rglob("runs/*")), "no round"
-
-
 def test_a_program_that_the_site_names_takes_the_place_of_one_that_is_built(session, site):
     entry = {"executable": "/apps/pingpong", "launcher_options": ["--report-bindings"]}
     processor = {"arch": "zen2", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1}
@@ -65,3 +50,60 @@ def test_a_program_that_the_site_names_takes_the_place_of_one_that_is_built(sess
     assert re.search(r"^# bare runs: mpirun -np 2 --report-bindings .*/apps/pingpong$", script, re.MULTILINE), script
     assert re.search(r"^# generic runs: mpirun -np 2 --report-bindings .* pingpong$", script, re.MULTILINE), script
     assert "mpicc" not in "".join(path.read_text() for path in result.stage.rglob("rfm_build.sh"))
+
+
+# Programs that only a site has: stand-ins
+
+
+CHECKS = REPOSITORY / "checks"
+
+
+#: Stands in for Alya: the first rank writes what it would write.
+STAND_IN = """[ "${OMPI_COMM_WORLD_RANK:-0}" = 0 ] || exit 0
+[ -e "$1.dat" ] || { echo "error: no $1.dat" >&2; exit 1; }
+echo "processes ${OMPI_COMM_WORLD_SIZE:-1}" >"$1.log"
+cp "$1.made" "$1.nsi.cvg"
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Make the stand-in and its input; return the site's entry for it."""
+    program, case = tmp_path / "Alya.x", tmp_path / "case"
+    write_program(program, STAND_IN)
+    case.mkdir()
+    (case / "sphere.dat").write_text("case")
+    (case / "sphere.made").write_text(convergence(20).partition("\n")[2])
+    patterns = {"ranks": r"^processes (\d+)"}
+    return {"executable": str(program), "input": str(case), "options": ["sphere"], "patterns": patterns}
+
+
+def of(entry):
+    """Return the extras of a site whose software has this entry for Alya."""
+    return {"software": {"Alya": entry}}
+
+
+def test_a_program_of_the_sites_is_run_with_its_input(session, site, stand_in):
+    result = session("-C", site(of(stand_in)), "-n", "Alya%variant=bare%.*openmp=1$", checks=CHECKS / "alya.py")
+    assert result.status == 0, result.output
+    case = result.case("bare", "Alya")
+    assert {row["metric"]: row["baseline"] for row in case["results"]} == pytest.approx(
+        {"assembly": 1.105, "solver": 0.605, "step": 1.71}
+    )
+    assert case["provenance"]["input"] == stand_in["input"]
+
+
+#: What an entry lacks, and the reason that its case fails with.
+LACKING = {
+    "patterns": ({}, "no pattern of ranks: only a site knows the output of Alya: "),
+    "options": ([], "no input: the options of the site's software, Alya, have to end with the case's name"),
+}
+
+
+def test_what_is_not_there_fails_with_that_reason(session, stand_in, tmp_path):
+    extras = {key: {"containercheck": of({**stand_in, key: value})} for key, (value, _) in LACKING.items()}
+    settings = write_site(tmp_path / "site.py", {key: {"extras": facts} for key, facts in extras.items()})
+    result = session("-C", settings, "-n", "Alya%variant=bare%.*openmp=1$", checks=CHECKS / "alya.py")
+    reasons = {case["partition"]: case["fail_reason"] for case in result.cases if case["result"] == "fail"}
+    assert reasons.keys() == LACKING.keys(), result.output
+    assert all(f"misconfigured: {reason}" in reasons[key] for key, (_, reason) in LACKING.items()), reasons

@@ -1,51 +1,17 @@
-"""Application files as text: what they ask of the values that a check hands them is there.
-
-They state facts in hooks that only some of their cases run, on some machines: a renamed field is seen here, and not by
-whoever runs that case.
-"""
+"""Application files and recipes as text: each check names its facts, and of each it is known where it runs."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 import containercheck
 import pytest
 from application_files import all_checks, checks_of_plain_runs
 from conftest import REPOSITORY
-from containercheck.application.declare import Work
-from containercheck.site.layout import Layout
-from containercheck.site.sites import Site
 from emulated import ELSEWHERE, FULL_ONLY, LACKING
 
-#: Values that a check hands its hooks, by the name of its attribute.
-VALUES = {"work": Work, "layout": Layout, "site": Site}
 FILES = sorted((REPOSITORY / "checks").glob("*.py"))
-
-
-def asked(text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield each ``self.VALUE.NAME`` of a file: value, name and line."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
-            owner = node.value
-            if isinstance(owner.value, ast.Name) and owner.value.id == "self" and owner.attr in VALUES:
-                yield owner.attr, node.attr, node.lineno
-
-
-def unknown(text: str) -> list[tuple[str, str, int]]:
-    """Return those that the value's class does not have."""
-    known = {name: {*dir(kind), *kind.__dataclass_fields__} for name, kind in VALUES.items()}
-    return [(value, name, line) for value, name, line in asked(text) if name not in known[value]]
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_field_that_is_asked_for_is_there(path):
-    assert unknown(path.read_text()) == []
-
-
-def test_a_field_that_is_not_there_is_found():
-    assert unknown("mesh = self.amount / self.work.least + self.layout.ranks\n") == [("work", "least", 1)]
 
 
 def lacking(text: str) -> list[str]:
@@ -69,11 +35,6 @@ def test_a_check_that_inherits_its_metrics_is_found():
     assert lacking("@test\nclass A(B):\n    variant = num_nodes = parameter()\n") == ["A.metrics"]
 
 
-def test_there_are_such_files_and_some_ask():
-    assert len(FILES) > 20
-    assert sum(1 for path in FILES for _ in asked(path.read_text())) > 10
-
-
 def test_a_type_checker_knows_each_name_that_is_imported_lazily():
     stub = (REPOSITORY / "checks" / "containercheck" / "__init__.pyi").read_text()
     names = ["".join(groups) for groups in re.findall(r"(?m)as (\w+)$|^(\w+) = ", stub)]
@@ -83,3 +44,26 @@ def test_a_type_checker_knows_each_name_that_is_imported_lazily():
 def test_of_every_check_it_is_said_whether_it_runs_on_other_architectures():
     assert all_checks() == {*ELSEWHERE, *FULL_ONLY, *LACKING}
     assert FULL_ONLY.isdisjoint(checks_of_plain_runs()) and len(checks_of_plain_runs()) > 20
+
+
+# Recipes: what people expect of an image that they did not build
+
+
+RECIPES = sorted((REPOSITORY / "images").glob("*.def"))
+
+
+def sections(text):
+    """Return the sections of a definition file, by name."""
+    parts = re.split(r"^%(\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_an_image_says_what_it_is_runs_its_program_and_can_be_tested(path):
+    found = sections(path.read_text())
+    title = re.search(r"^ +org[.]opencontainers[.]image[.]title (.+)$", found["labels"], re.MULTILINE)[1]
+    program = re.fullmatch(r'\s+exec (.+) "\$@"\s+', found["runscript"])[1]
+    assert found["help"].splitlines()[0] == f"    {title}."
+    assert program in found["help"] or "{{ PROGRAM }}" in program
+    # Without the program, ldd of nothing would find nothing missing.
+    assert found["test"].startswith(f"    command -v {program}")

@@ -6,23 +6,17 @@ To add an application, save the output of a good run and of a bad one, and add a
 from __future__ import annotations
 
 import inspect
-import itertools
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
 import made
 import pytest
 from amber import MDOUT, Amber
 from btmz import BTMZ
-from conftest import facts_of, run_of
-from containercheck.application import references
-from containercheck.job.outputs.evaluation import Evaluation
-from containercheck.job.outputs.facts import Facts
+from conftest import run_of
 from containercheck.job.outputs.reading import UnreadableError, read_answer, read_metric
 from containercheck.job.verdict import builds
 from containercheck.report.page import applications
-from containercheck.results import earlier_sessions
 from db12 import DB12
 from dgemm import DGEMM
 from espresso import QuantumEspresso
@@ -422,27 +416,3 @@ def test_ambers_threads_are_confirmed_where_there_is_more_than_one(tmp_path):
     assert read_answer(confirmed, tmp_path) == "6"
     with pytest.raises(UnreadableError, match="answer threads not found"):
         read_answer(confirmed, OUTPUTS / "amber/passing")
-
-
-# What is stated of a spread, and what follows
-
-
-@pytest.mark.parametrize(
-    ("later", "rounds", "starts", "others"), [(0.3, 2, "fail", None), (0.3, 4, "fail", None), (0.0, 6, "pass", "pass")]
-)
-def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, starts, others):
-    """Four rounds, as a confirming run had, left 0.3 s undecided: the spread was stated as a tenth of a second."""
-    facts = {"name": "new", "label": "new", "compared_with": "old"}
-    sides = [{**facts, "accepted": references.margins(StartUp.metrics, 5.0)}]
-    sides[:0] = [{**facts, "name": name, "label": name, "compared_with": None} for name in ("baseline", "old")]
-    scatter = {"start": 0.012, "end": 0.003, "memory": 0.16}
-    earlier = []
-    for _, sign in zip(range(rounds), itertools.cycle((1, -1))):
-        kinds = {metric.name: metric.name.partition("_")[0] for metric in StartUp.metrics}
-        new = {name: 1 + later * (kind == "start") + sign * scatter[kind] for name, kind in kinds.items()}
-        earlier.append({"baseline": dict.fromkeys(kinds, 0.01), "old": dict.fromkeys(kinds, 1.0), "new": new})
-    priors = earlier_sessions.metric_priors(StartUp.metrics, {})
-    judged = Evaluation(Facts(facts_of(StartUp.metrics, sides=sides, earlier=earlier, priors=priors)), Path())
-    verdicts = {name: pairs.verdict for (_, name), pairs in judged.pairs.items()}
-    assert {verdicts.pop(name) for name in ("start", "start_several")} == {starts}
-    assert others is None or {*verdicts.values()} == {others}

@@ -142,12 +142,6 @@ def test_an_image_in_memory_is_copied_there_and_removed():
     assert found.needs.files == ("/dev/shm/my own",)
 
 
-def test_an_image_hands_out_its_own_files_for_a_remedy():
-    unpack = made(INTEGRATED).others["unpack"]
-    assert f"{{{{start}}}} apptainer {EXEC} {{{{options}}}} --contain {{{{changes}}}} image.sif sh -c " in unpack
-    assert " -C /rfm_workdir/{{tree}} " in unpack
-
-
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     needs = Needs(modules=("apptainer/1.4",), variables={"APPTAINER_TMPDIR": "/scratch"})
     container = replace(IMAGE, gpus=True, options=("--cleanenv", "'-B/my data:/data'"), needs=needs)

@@ -104,16 +104,6 @@ def test_what_fresh_rounds_said_of_a_failure_is_in_its_line_and_its_row(confirme
     assert (row.open_kind, row.answer, row.rounds_needed) == (*is_open, None)
 
 
-def test_an_open_verdict_says_how_many_rounds_would_tell():
-    # Ten seconds a round. How long that takes is for the session to say, which knows what else it has to do.
-    _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
-    (line,) = found.doubts
-    assert line.endswith(": 40 s here is too short to show 5 %; about 2 more rounds would decide")
-    assert re.match(r"rate is \S+ % (better|worse) than", line)
-    _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
-    assert found.doubts[0].endswith("; about 1 more round would decide")
-
-
 def made(expected=False, metric=RATE, seconds=1.0, **facts):
     """Return a comparison with a verdict that is given, for what is said of it."""
     facts = {"lowest": -math.inf, "highest": 5.0, "prior": None, "is_contradicted": False, **facts}

@@ -15,7 +15,6 @@ import pytest
 from conftest import REPOSITORY
 from dgemm import DGEMM
 from pingpong import CLASSES
-from pingpong_program import MPIRUN, program  # noqa: F401
 
 SOURCES = REPOSITORY / "checks" / "src"
 
@@ -30,7 +29,15 @@ def compiled(directory, name, *options):
     return path
 
 
-# Ping Pong
+# Ping Pong: more ranks than cores, and by whoever runs the tests
+
+
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("bin"), "pingpong")
 
 
 def test_the_map_has_each_pair_once_with_its_medians(program, tmp_path):
@@ -42,6 +49,16 @@ def test_the_map_has_each_pair_once_with_its_medians(program, tmp_path):
     classes = [row["class"] for row in rows]
     assert all(f"measured {pair} {classes.count(pair)}" in printed for pair in CLASSES)
     assert all(float(row[value]) > 0 for row in rows for value in ("latency_us", "bandwidth_MB_s"))
+
+
+@pytest.mark.parametrize(("options", "measured"), [((), 10), (("0",), 10), (("4",), 4), (("10",), 10)])
+def test_of_each_class_so_many_pairs_take_part(program, options, measured, tmp_path):
+    command = [*MPIRUN, "-np", "5", program, "0.001", *options]
+    said = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    pairs = {name: re.findall(rf"^{name} \w+ (\d+)$", said, re.MULTILINE) for name in ("pairs", "measured")}
+    assert sum(map(int, pairs["pairs"])) == 10
+    assert max(map(int, pairs["measured"])) == measured
+    assert "wrong bytes 0" in said
 
 
 # Word Count, and the text that it counts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import re
-import runpy
 import subprocess
 import sys
 import tokenize
@@ -106,13 +105,6 @@ def test_the_table_of_applications_is_that_of_the_classes():
     assert done.returncode == 0, done.stderr
 
 
-def test_both_numbers_of_applications_in_the_readme_are_written():
-    tables = runpy.run_path(str(REPOSITORY / "ci" / "docs" / "tables.py"))
-    table, rest = f"{tables['BEGIN']}\nnew\n{tables['END']}", "| 20, bare and contained |\n"
-    made = tables["readme"](f"checks for 21 HPC applications.\n{table}{rest}", "new", 22)
-    assert made == f"checks for 22 HPC applications.\n{table}{rest.replace('20', '22')}"
-
-
 def test_the_site_has_no_warning_and_every_table(tmp_path):
     """It is built with warnings as errors: a broken link, or a page that no other page names."""
     pytest.importorskip("sphinx", reason="no sphinx: ci/setup --tests installs it")
@@ -190,3 +182,22 @@ def test_the_recipe_of_the_example_compiles_its_program_with_its_options():
         recipe.replace("heat", "wordcount").splitlines()[1:9]
         == ((REPOSITORY / "images" / "wordcount.def").read_text().splitlines()[1:9])
     )
+
+
+# Pictures of what a command shows in a terminal, and of a page
+
+
+#: A line that moves, which is written over, and two that stay.
+SHOWN = r"printf 'first\nmoving 1\r\033[Kmoving 2\r\033[K\033[31mFAIL\033[0m second\n'; exit 3"
+
+
+def test_a_picture_has_the_lines_that_stay_and_the_status_is_the_commands(tmp_path):
+    picture = tmp_path / "run.svg"
+    words = [sys.executable, str(REPOSITORY / "ci" / "picture"), "--title", "ci/run", str(picture), "sh", "-c", SHOWN]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (3, "")
+    svg = picture.read_text().replace("&#160;", " ")
+    assert svg.startswith("<svg")
+    assert all(text in svg for text in ("first", "FAIL", "second", "ci/run"))
+    assert "moving" not in svg
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")

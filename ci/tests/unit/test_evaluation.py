@@ -423,20 +423,6 @@ def test_sides_and_metrics_are_judged_together(run, evaluated):
     assert {pairs._accepted.metrics for pairs in result.pairs.values()} == {4}
 
 
-def test_replaced_rounds_and_a_busy_machine_are_told_with_who_it_was():
-    runs = [run_of(side, "", number) for number in range(1, 13) for side in ("baseline", "subject")]
-    stress = "stress-ng (pid 4711): 48 %"
-    assert findings_of(record_of(*runs), []).disturbances() == []
-    replaced = {"2": stress, "3": f"{stress}; cc1 (pid 5): 2 %", "7": stress}
-    found = findings_of(record_of(*runs, replaced=replaced), []).disturbances()
-    assert found == ["3 of 12 rounds disturbed by stress-ng (pid 4711), cc1 (pid 5) and replaced"]
-    record = record_of(*runs, replaced={"1": stress}, busy="stress-ng (pid 4711)")
-    found = findings_of(record, []).disturbances()
-    assert found[1:] == [
-        "the machine is busy: stress-ng (pid 4711). Rounds were counted all the same: they spread more"
-    ]
-
-
 @pytest.mark.parametrize(("expected", "verdict"), [(20.0, "inconclusive"), (None, "fail")])
 def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tmp_path, expected, verdict):
     """A failure has to be clear of 20 %, which is expected, and not of the middle of -80 to 25 %."""

@@ -14,15 +14,7 @@ from containercheck.results.cases import ReportError, collect, load, save
 from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
 
-CAUSE = {
-    "rule": "variable",
-    "about": "X",
-    "sentence": "X=1 is set",
-    "remedy": "unset it",
-    "source": "a#1",
-    "kinds": ["computing"],
-    "experiment": {"kind": "unset", "value": "X"},
-}
+CAUSE = made.cause()
 METRIC = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
 
 
@@ -44,7 +36,7 @@ def cases(**facts):
 def test_a_case_is_explained_with_what_was_tried():
     result = {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": METRIC}}
     tried = {**CAUSE, "result": result}
-    lines = explain.explained(cases(causes=[tried, {**CAUSE, "sentence": "Y=1 is set"}]), "hpcc")
+    lines = explain.explained(cases(causes=[tried, made.cause("Y=1 is set")]), "hpcc")
     assert lines[:2] == ["FAIL  HPCC generic", "  performance error: rate is 34 % worse"]
     assert lines[2:] == [
         "  X=1 is set",

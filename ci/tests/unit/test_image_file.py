@@ -75,14 +75,20 @@ def replaced(file):
     (file.parent / "new").replace(file)
 
 
-@pytest.mark.parametrize("kind", ["ready file", "ready directory", "tree", "sqsh"])
+@pytest.mark.parametrize("kind", ["ready file", "copied file", "ready directory", "tree", "sqsh"])
 def test_a_job_refuses_another_image_than_the_one_that_is_recorded(run, tmp_path, kind):
     steps, job, file = build(run, tmp_path, kind)
+    # Into memory, say: the copy is compared.
+    memory = tmp_path / f"containercheck-{os.geteuid()}-{16 * '0'}"
+    job += [f"--copy-to={memory}/image.sif"] if kind == "copied file" else []
     assert len(json.loads((tmp_path / "stage" / "image.json").read_text())["sha256"]) == 64
     # The same once more, in other files: on a node that has a copy.
     shutil.copy(file, file.parent / "copy")
     (file.parent / "copy").replace(file)
     assert run(job).returncode == 0
+    if kind == "copied file":
+        assert ((memory / "image.sif").read_text(), stat.S_IMODE(memory.stat().st_mode)) == ("an image", 0o700)
+        shutil.rmtree(memory)
     replaced(file)
     done = run(job)
     assert (done.returncode, "is not the image that the build step found: its SHA-256 is " in done.stderr) == (1, True)

@@ -13,8 +13,6 @@ from containercheck.history.nights import Night
 from containercheck.report.page import applications, contents, plots
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 
-SVG = "{http://www.w3.org/2000/svg}"
-
 
 def cases(*raw):
     return made.cases(raw)

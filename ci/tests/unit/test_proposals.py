@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from conftest import write_site
 from containercheck.application import references
 from containercheck.command import main
 from containercheck.command.references import QUANTILE, NoReference, Reference, put
@@ -130,18 +131,15 @@ def report(tmp_path_factory):
     text = (Path(__file__).parents[1] / "slow_checks.py").read_text()
     axis = "\n\n@rfm.simple_test\nclass Sized(Base):\n    size = parameter([1, 2], loggable=True)\n"
     (place / "checks" / "made.py").write_text(text + axis)
-    (place / "site.py").write_text(site_text())
+    write_settings(place / "site.py")
     words = ["reframe", "-C", "site.py", "-c", "checks", "-r", "-n", "Fine|Sized", "--report-file=report.json"]
     words[0] = str(Path(sys.executable).parent / words[0])
     subprocess.run(words, cwd=place, check=True, stdout=subprocess.DEVNULL)
     return json.loads((place / "report.json").read_text())
 
 
-def site_text(**extras):
-    partition = {"name": "one", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}
-    partition["extras"] = {"containercheck": extras}
-    system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
-    return f"site_configuration = {{'systems': [{system!r}]}}\n"
+def write_settings(path, **extras):
+    write_site(path, {"one": {"launcher": "local", "extras": {"containercheck": extras}}})
 
 
 @pytest.fixture
@@ -150,7 +148,7 @@ def place(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith("RFM_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("RFM_CONFIG_FILES", str(tmp_path / "site.py"))
-    (tmp_path / "site.py").write_text(site_text())
+    write_settings(tmp_path / "site.py")
     (tmp_path / "common.py").write_text(
         f"site_configuration = {{'storage': [{{'enable': True, 'sqlite_db_file': '{tmp_path}/results.db'}}]}}\n"
     )
@@ -227,7 +225,7 @@ def test_nights_become_a_diff_and_the_site_gets_what_it_accepts(place, night, ni
     assert (status, diff) == (2, "")
     assert "names no directory for references of here:one" in said
     own = place.directory / "site"
-    (place.directory / "site.py").write_text(site_text(references=str(own)))
+    write_settings(place.directory / "site.py", references=str(own))
     status, diff, said = run("-n", "Fine", "--write")
     assert (status, said) == (0, f"references: written: {own}/Fine.yaml\n")
     assert diff.startswith(f"--- {ours}\n+++ {own}/Fine.yaml\n")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.job.__main__ import ENTRIES, PROGRAMS
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
+#: All of it that nodes may import: that is on a floor of its own (test_architecture.py).
+JOB = [*sorted((PACKAGE / "job").rglob("*.py")), PACKAGE / "__init__.py"]
 #: Job scripts.
 GOLDEN = REPOSITORY / "ci" / "tests" / "golden"
 #: Scripts below checks/src that run with the nodes' Python.
@@ -33,27 +34,6 @@ def imported(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def files_of(module):
-    """Return the files of a module of the library, or of one that a name is imported from: its own, its package's."""
-    place = PACKAGE.joinpath(*module.split(".")[1:])
-    own = [path for path in (place.with_suffix(".py"), place.parent.with_suffix(".py")) if path.exists()][:1]
-    return own + [path.parent / "__init__.py" for path in own if path.parent != PACKAGE]
-
-
-def programs_files():
-    """Return all files of the library that its programs import, and the names of all else that they do."""
-    found, others = [PACKAGE / "job/__main__.py"], set()
-    programs = [f"containercheck.job.{module.partition(':')[0]}" for module in PROGRAMS.values()]
-    programs += [f"containercheck.job.build.{module.partition(':')[0]}" for module in ENTRIES.values()]
-    for path in found:
-        for module in [*imported(path), *(programs if len(found) == 1 else [])]:
-            if module.startswith("containercheck."):
-                found += [path for path in files_of(module) if path not in found]
-            else:
-                others.add(module.split(".")[0])
-    return found, others
 
 
 def vermin(*paths):
@@ -84,12 +64,8 @@ def newer(path):
 
 
 def test_python_3_6_can_run_what_runs_on_nodes():
-    paths, _ = programs_files()
-    # All of it, whether a program imports it or not.
-    assert {*(PACKAGE / "job").rglob("*.py"), PACKAGE / "__init__.py"} >= {*paths}
-    paths = sorted({*paths, *(PACKAGE / "job").rglob("*.py"), PACKAGE / "__init__.py"})
-    assert vermin(*paths) == ""
-    assert [line for path in paths for line in newer(path)] == []
+    assert vermin(*JOB) == ""
+    assert [line for path in JOB for line in newer(path)] == []
 
 
 #: Runs a file as if this Python were of another version.
@@ -147,12 +123,10 @@ def test_every_such_script_is_looked_at():
     assert not [text for text in texts if "python3 " in text]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="this Python cannot tell what is in the standard library")
 def test_what_runs_on_nodes_imports_the_standard_library_only():
-    scripts = {name.split(".")[0] for script in SCRIPTS for name in imported(REPOSITORY / "checks" / "src" / script)}
-    modules = {name for path in (PACKAGE / "job").rglob("*.py") for name in imported(path)}
-    others = {name.split(".")[0] for name in modules if not name.startswith("containercheck.job")}
-    assert (programs_files()[1] | others | scripts) - sys.stdlib_module_names == set()
+    files = [*(PACKAGE / "job").rglob("*.py"), *(REPOSITORY / "checks" / "src" / script for script in SCRIPTS)]
+    names = {name for path in files for name in imported(path) if not name.startswith("containercheck.job")}
+    assert {name.split(".")[0] for name in names} - sys.stdlib_module_names == set()
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import made
 import pytest
 from conftest import eventually, write_program
 from containercheck.report.view import CaseView
-from containercheck.results.cases import collect
+from containercheck.results.cases import Case
 from containercheck.session import progress, reframe_process
 from containercheck.session.session import _loading
 
@@ -85,7 +87,7 @@ def test_what_does_not_end_when_it_is_asked_to_is_killed(tmp_path, number):
 
 
 def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
-    case = {"name": "Code", "unique_name": "Code", "partition": "one", "environ": "builtin", "result": "fail"}
+    case = made.case(result="fail")
     view = CaseView(is_terminal=False)
     current = progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced", view)
     (tmp_path / "announced").write_text(f'{{"name": "Co\n{json.dumps(case)}\n')
@@ -97,9 +99,7 @@ def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
 
 def raw(name, variant, hashcode, seconds):
     """Return a case as the report has it."""
-    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only", "result": "pass"}
-    head |= {"environ": "builtin", "variant": variant, "hashcode": hashcode, "scheduler": "local"}
-    return {**head, "expected": {"expected": seconds}}
+    return made.case(name, variant, hashcode=hashcode, scheduler="local", expected={"expected": seconds})
 
 
 KNOWN = [
@@ -115,7 +115,7 @@ VERBATIM = progress.View()
 @pytest.fixture
 def current(tmp_path):
     """Begin to follow a run of the cases that are known."""
-    known = collect([{"runs": [{"testcases": KNOWN}]}])
+    known = made.cases(KNOWN)
     return progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM)
 
 
@@ -155,7 +155,7 @@ def test_ended_cases_are_counted_and_the_time_left_is_foreseen_without_waits_and
 
 
 def test_where_jobs_wait_in_a_queue_the_time_left_follows_from_the_time_so_far(tmp_path, monkeypatch):
-    known = collect([{"runs": [{"testcases": [{**case, "scheduler": "slurm"} for case in KNOWN]}]}])
+    known = made.cases([{**case, "scheduler": "slurm"} for case in KNOWN])
     current = progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM)
     (tmp_path / "announced").write_text(f"{json.dumps(KNOWN[0])}\n")
     current.news()
@@ -241,13 +241,58 @@ def test_the_files_of_the_shortest_cases_come_first(tmp_path):
     files = {name: tmp_path / f"{name}.py" for name in ("a_long", "b_not_selected", "c_short")}
     for path in files.values():
         path.touch()
-    raw = {"runs": [{"testcases": [case_of("Long", files["a_long"], 60.0), case_of("Short", files["c_short"], 5.0)]}]}
-    words = _loading(place, collect([raw]))
+    cases = [case_of("Long", files["a_long"], 60.0), case_of("Short", files["c_short"], 5.0)]
+    words = _loading(place, made.cases(cases))
     assert [Path(word).stem for word in words if word != "-c"] == ["c_short", "a_long", "b_not_selected"]
     # A dry run, or checks of another directory.
     assert _loading(place, ()) == ["-c", str(tmp_path)]
 
 
 def case_of(name, file, seconds):
-    facts = {"system": "here", "partition": "one", "environ": "builtin", "result": "pass"}
-    return {**facts, "name": name, "unique_name": name, "filename": str(file), "expected": {"expected": seconds}}
+    return made.case(name, filename=str(file), expected={"expected": seconds})
+
+
+# ReFrame's configuration, as a session asks for it
+
+
+def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, monkeypatch):
+    """ReFrame sets a variable when it is imported, which may be after the first question."""
+    (tmp_path / "config.py").write_text("site_configuration = {}\n")
+    place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py")
+    started, start = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *words, **facts: started.append(words) or start(*words, **facts))
+    monkeypatch.delenv("RFM_INSTALL_PREFIX", raising=False)
+    reframe_process.configuration([], place)
+    monkeypatch.setenv("RFM_INSTALL_PREFIX", str(tmp_path))
+    reframe_process.configuration([], place)
+    assert len(started) == 1
+    # What changes the answer is another question.
+    monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "elsewhere"))
+    assert reframe_process.configuration([], place).stage == tmp_path / "elsewhere"
+
+
+HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, "pass", scheduler="local")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known", "rates"),
+    [
+        (["--dry-run"], None, "20 20 --dry-run"),
+        ([], [HERE], "0.5 none -r"),
+        ([], [replace(HERE, scheduler="slurm")], "none none -r"),
+        # What is not shown.
+        (["-c", "check.py"], None, "none none -r"),
+    ],
+)
+def test_reframe_runs_unless_it_is_asked_for_a_dry_run_and_polls_as_often_as_needed(
+    tmp_path, monkeypatch, arguments, known, rates
+):
+    """Between the steps of a dry run it slept for five seconds in all."""
+    for name in ("RFM_POLL_RATE_MIN", "RFM_POLL_RATE_MAX"):
+        monkeypatch.delenv(name, raising=False)
+    write_program(tmp_path / "reframe", "echo ${RFM_POLL_RATE_MIN:-none} ${RFM_POLL_RATE_MAX:-none} $1")
+    monkeypatch.setattr(reframe_process, "program", lambda: str(tmp_path / "reframe"))
+    place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py")
+    with reframe_process.Relay() as relay:
+        assert reframe_process.reframe(arguments, place, relay, known) == 0
+    assert place.log.read_text() == f"{rates}\n"

@@ -228,8 +228,9 @@ def test_an_open_verdict_below_an_expected_range_is_faster():
     assert judged(noisy(-47, 0.03, 2), prior=known(20.0, "default")).open_kind == "faster"
 
 
-def test_noise_alone_is_rarely_called_slower():
-    kinds = [judged(noisy(0, 0.5, 8, seed=seed)).open_kind for seed in range(300)]
+@pytest.mark.parametrize(("spread", "known"), [(0.5, None), (0.2, Prior(20.0, "default"))])
+def test_noise_alone_is_rarely_called_slower(spread, known):
+    kinds = [judged(noisy(0, spread, 8, seed=seed), prior=known).open_kind for seed in range(300)]
     assert kinds.count("slower") < 0.1 * len(kinds)
 
 
@@ -268,18 +269,6 @@ def test_no_rounds_are_too_wild_to_be_judged():
     assert pairs.verdict == INCONCLUSIVE and pairs.interval[1] > pairs.interval[0]
 
 
-@pytest.mark.parametrize(
-    ("metrics", "spread", "tolerance", "slower", "times"),
-    [(6, 6.0, 10.0, 900, 1), (6, 6.0, 10.0, 900, 3), (1, 15.0, 5.0, 200, 1)],
-    ids=["Ping Pong", "Ping Pong, wildly", "HPL"],
-)
-def test_with_all_ranks_on_one_core_a_check_fails_within_three_rounds(metrics, spread, tolerance, slower, times):
-    """With the spreads that the checks state. Ping Pong is then ten times slower or more, and may spread more, too."""
-    for seed in range(50):
-        rounds = noisy(slower, times * spread / 100, 3, seed=seed)
-        assert judged(rounds, highest=tolerance, metrics=metrics, prior=known(spread)).verdict == FAIL
-
-
 @pytest.mark.parametrize("spread", [0.0, -1.0, math.nan, math.inf])
 def test_a_known_spread_is_a_positive_number(spread):
     with pytest.raises(ValueError, match="known spread"):
@@ -290,9 +279,6 @@ def test_a_wide_default_does_not_spoil_the_forecast_of_quiet_rounds():
     wide = known(20.0, "default")
     assert judged(noisy(0, 0.005, 4), prior=wide).rounds_needed == 6
     assert judged(noisy(12, 0.005, 6), prior=wide).open_kind == "slower"
-    # With rounds that spread like that it is rarely called so.
-    kinds = [judged(noisy(0, 0.2, 6, seed=seed), prior=wide).open_kind for seed in range(300)]
-    assert kinds.count("slower") < 0.1 * len(kinds)
 
 
 # A gain that is too good.

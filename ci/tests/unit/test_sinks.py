@@ -23,14 +23,12 @@ from containercheck.site import sinks
 from containercheck.site.extras import SiteError
 from containercheck.site.sinks import Sink
 
-CAUSE = {"rule": "variable", "about": "X", "sentence": "X=1 is set", "remedy": "unset it", "source": "a#1"}
-CAUSE = {**CAUSE, "kinds": ["computing"], "experiment": None, "result": None}
 FAILED = {"result": "fail", "fail_phase": "performance", "fail_reason": "rate is 34 % <worse> than bare & more\nsecond"}
 ROWS = [made.row("rate", overhead=34.0, verdict="fail"), made.opened("close", 'odd"\\metric', low=None)]
 CASES = made.cases(
     [
         made.case("GROMACS", "bare", 2, [made.alone()]),
-        made.case("GROMACS", "generic", 2, ROWS, causes=[CAUSE], **FAILED),
+        made.case("GROMACS", "generic", 2, ROWS, causes=[made.cause()], **FAILED),
         made.case("HPCC", "generic", 1, [made.row("HPL", 80.0)], axes=" %size=big"),
         made.case("Broken", "generic", 1, [], result="fail", fail_phase="run", fail_reason="it hung"),
         made.case("LAMMPS", "generic", 1, [], result="skip", skip_reason="no LAMMPS here"),

@@ -17,19 +17,6 @@ from containercheck.sides.sides import Program, Side
 from paired import WILD, judged, noisy
 
 
-def test_a_check_ends_when_more_would_not_tell():
-    passed, failed, young = judged(noisy(0, 0.01, 12)), judged(noisy(30, 0.01, 12)), judged(noisy(0, 0.01, 4))
-    wild = judged(WILD)
-    assert not more_would_tell([], 0)
-    assert not more_would_tell([passed], 12)
-    assert not more_would_tell([passed, failed, young], 12)
-    assert not more_would_tell([passed, wild], 30)
-    assert not more_would_tell([wild, wild], 30)
-    assert more_would_tell([passed, young], 4)
-    assert more_would_tell([young, young], 4)
-    assert not more_would_tell([young], 40)
-
-
 @pytest.mark.parametrize(("overhead", "metrics"), [(0, 2), (20, 100)])
 def test_a_metric_that_may_get_its_verdict_is_waited_for_beside_a_hopeless_one(overhead, metrics):
     wild, other = judged(WILD[:28], metrics=metrics), judged(noisy(overhead, 0.06, 10, seed=3), metrics=metrics)
