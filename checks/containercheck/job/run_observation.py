@@ -74,18 +74,21 @@ class RankWatch(Watch):
     """Find the ranks of a run on this node by their mapped MPI library, and their binding.
 
     :param wanted: number of ranks that are expected.
+    :param digests: whether to read the libraries of the program.
     :ivar mpi: see :func:`processes.mapped_mpi`.
     :ivar bound: see :func:`processes.bound`.
     :ivar executable: SHA-256 of the first found rank's program; empty if it cannot be read.
+    :ivar libraries: see :func:`processes.digests_of_libraries`.
     """
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, digests: bool = False) -> None:
         """Begin without observations."""
         super().__init__()
-        self._wanted = wanted
+        self._wanted, self._digests = wanted, digests
         self.mpi: Dict[str, Dict[str, Any]] = {}
         self.bound: List[str] = []
         self.executable = ""
+        self.libraries: Dict[str, str] = {}
 
     def run(self) -> None:
         """Look until all ranks have the library; then watch their binding.
@@ -101,6 +104,8 @@ class RankWatch(Watch):
                 self.mpi = libraries
                 first = next(iter(libraries.values()))["pids"][0]
                 self.executable = self.executable or processes.digest_of_program(first)
+                if self._digests:
+                    self.libraries.update(processes.digests_of_libraries(first))
             if are_all:
                 self._watch_binding()
                 pause, were_all_seen = FIRST_RANKS, True
