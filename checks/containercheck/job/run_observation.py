@@ -12,6 +12,7 @@ little. Unreadable facts are left out: no run fails because it is watched.
 
 import collections
 import contextlib
+import functools
 import os
 import re
 import resource
@@ -43,7 +44,7 @@ LAUNCHERS = re.compile(
 #: Mapped files that show which libraries compute, allocate and communicate.
 LIBRARIES = re.compile(
     r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
-    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
+    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|librdmacm|libmlx\d|libpmix|libxpmem"
     r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
 )
 #: States of a process in words, by their letter in /proc.
@@ -440,7 +441,7 @@ def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
 
 
 def opened(pid: int) -> Tuple[Set[str], Set[str]]:
-    """Return the interfaces with a process's TCP connections, and the devices of fabrics that it has open.
+    """Return the interfaces with a process's TCP connections, and the adapters of fabrics that it has open.
 
     The interfaces are those of the process's network namespace. A mapped library of InfiniBand does not prove its use;
     an open device does.
@@ -450,8 +451,28 @@ def opened(pid: int) -> Tuple[Set[str], Set[str]]:
     place = Path("/proc", str(pid))
     targets = set(processes.open_files(place))
     inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
-    devices = {target for target in targets if target.startswith(contract.FABRICS)}
-    return (_interfaces(place, inodes) if inodes else set()), devices
+    # The manager of connections is opened where no adapter is.
+    devices = {target for target in targets if target.startswith(contract.FABRICS) and not target.endswith("/rdma_cm")}
+    return (_interfaces(place, inodes) if inodes else set()), set(map(adapter, devices))
+
+
+@functools.lru_cache(maxsize=None)
+def adapter(device: str, root: Path = Path("/")) -> str:
+    """Return the adapter of a fabric's device, with its driver, such as ``mlx5_0 (mlx5_core 5.8-1.0.1)``.
+
+    Drivers of the kernel itself have no version. The path of the device stands for an unknown adapter.
+
+    :param root: root of the file systems /dev and /sys.
+    """
+    system, name = root / "sys", device.rpartition("/")[2]
+    name = texts.small(system / "class" / "infiniband_verbs" / name / "ibdev") or name
+    for kind in ("infiniband", "hfi1", "cxi"):
+        driver = system / "class" / kind / name / "device" / "driver"
+        with contextlib.suppress(OSError):
+            module = Path(os.readlink(str(driver))).name
+            version = texts.small(system / "module" / module / "version")
+            return "{} ({})".format(name, " ".join(filter(None, [module, version])))
+    return device
 
 
 def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
