@@ -53,7 +53,8 @@ site_configuration = {
                         {"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]},
                         {"name": "memory", "options": ["--mem={size}"]},
                     ],
-                    # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
+                    # The first is the default; the full axes run the others too. 'modules' and 'env_vars' of a runtime
+                    # are loaded for it.
                     # Apptainer, Singularity, Podman, Charliecloud, Docker, Sarus, Shifter, or Pyxis, which takes the
                     # launcher srun. What a runtime needs on the nodes, such as
                     # CONTAINERS_CONF for a Podman that is to use runc, goes into its env_vars.

@@ -288,6 +288,18 @@ def partitions_with(nodes: int) -> list[str]:
     ]
 
 
+def further_platforms() -> list[str]:
+    """Return the container runtimes that partitions of the current system name besides their default one."""
+    partitions = runtime().system.partitions
+    return sorted({name for each in partitions for name in each.container_environs if name != each.container_runtime})
+
+
+def partitions_with_platform(name: str) -> list[str]:
+    """Return the partitions of the current system that name a container runtime besides their default one."""
+    partitions = runtime().system.partitions
+    return [each.fullname for each in partitions if name in each.container_environs and name != each.container_runtime]
+
+
 def core_counts() -> list[int]:
     """Return the powers of two and the divisors below the number of cores of a node of the current system; at least 1.
 

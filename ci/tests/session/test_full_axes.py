@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import REPOSITORY
 from containercheck.application import interface
@@ -26,6 +28,22 @@ def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
     place = reframe_process.Workplace(tmp_path, checks=str(STARTUP), config=tmp_path / "config.py")
     assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 2
     assert f"no check was run, but {LINE}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("full", "count"), [(("-S", "full=yes"), 3), ((), 1)])
+def test_a_partition_with_several_runtimes_runs_each_on_the_full_axes(session, site, full, count):
+    settings = site(container_platforms=[{"type": "Sarus"}, {"type": "Shifter"}, {"type": "Podman", "default": True}])
+    result = session("--dry-run", "-C", settings, *full, "-n", "variant=generic.*usual", checks=STARTUP)
+    plain = [case for case in result.cases if "%image_in=shared %image_release=fitting" in case["name"]]
+    assert len(plain) == count, result.output
+    jobs = [(Path(case["stagedir"]) / "commands.json") for case in plain if case["result"] == "pass"]
+    assert [" podman run " in job.read_text() for job in jobs] == [True]
+    # Its runtimes cannot build images: that is a reason of these cases only.
+    reasons = sorted(case["skip_reason"].partition(":")[2].split()[0] for case in plain if case["result"] == "skip")
+    assert reasons == ["sarus", "shifter"][: count - 1]
+    # The image's other axes have the partition's own runtime, and bare has none.
+    others = session("--dry-run", "-C", settings, *full, "-n", "platform=S", checks=STARTUP).cases
+    assert {case["name"] for case in others} == {case["name"] for case in plain if "platform=S" in case["name"]}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Site file, partition, and case.
 CASES = {
     "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
-    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2%sizes=few"),
+    "cray": ("cray_ex", "cpu", "IMB%platform=first%variant=integrated%num_nodes=2%sizes=few"),
     "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting%ranks=0"),
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
     "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%ranks=0%openmp=1%material=SiH4"),

@@ -126,6 +126,13 @@ def test_the_network_of_generic_containers_on_several_nodes_is_one_line_for_all_
     ]
 
 
+def test_a_second_runtime_of_a_site_changes_no_name_and_no_series_of_the_first():
+    (before,) = made.cases([made.case("HPL")])
+    first, other = made.cases([made.case("HPL", axes=f" %platform={name}") for name in ("first", "Podman")])
+    assert (first.label, first.identity) == (before.label, before.identity) and first.label == "HPL"
+    assert other.label == "HPL platform=Podman" and other.identity != before.identity
+
+
 def test_sides_other_than_bare_and_the_variant_are_named():
     old = {**COMPARED, "baseline_label": "apptainer 1.3", "subject_label": "apptainer 1.4"}
     heading, first, second, *_ = lines_of(old, COMPARED)
