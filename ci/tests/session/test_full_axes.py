@@ -46,6 +46,20 @@ def test_a_partition_with_several_runtimes_runs_each_on_the_full_axes(session, s
     assert {case["name"] for case in others} == {case["name"] for case in plain if "platform=S" in case["name"]}
 
 
+@pytest.mark.parametrize(("arch", "option"), [("sm_70", " --nv "), ("gfx90a", " --rocm ")])
+def test_a_start_with_gpus_is_a_case_where_the_nodes_have_some(session, site, arch, option):
+    words = ("--dry-run", "-S", "full=yes", "-n", "variant=generic.*circumstances=(usual|gpus)")
+    settings = site(
+        devices=[{"type": "gpu", "arch": arch, "num_devices": 2}], container_platforms=[{"type": "Apptainer"}]
+    )
+    cases = session("-C", settings, *words, checks=STARTUP).cases
+    jobs = {case["name"]: Path(case["stagedir"], "commands.json").read_text() for case in cases}
+    assert {("=gpus" in name) == (option in job) for name, job in jobs.items()} == {True}
+    # With the usual image only.
+    assert sum("=gpus" in name for name in jobs) == 1 < len(jobs)
+    assert not [case for case in session(*words, checks=STARTUP).cases if "=gpus" in case["name"]]
+
+
 @pytest.mark.parametrize(
     "request_", [("-S", "full=yes"), ("-S", "StartUp.full=yes"), ("-C", "config/common.py", "--mode=full")]
 )

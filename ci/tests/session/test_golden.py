@@ -28,8 +28,8 @@ CASES = {
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
 }
 
-#: Case whose image is built on a node, because that is of another architecture.
-BUILT = "power"
+#: Cases whose build is kept too: on a node, because that is of another architecture; and for GPUs.
+BUILT = ("power", "gpu")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -38,9 +38,10 @@ def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
 
 
 @pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
-def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", BUILT)
+def test_a_build_is_what_it_was(name, anywhere, session, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, tmp_path, "rfm_build.sh").read_text(), tmp_path)
+    compare(f"{name}-build", dry_run(name, anywhere, session, tmp_path, "rfm_build.sh").read_text(), tmp_path)
 
 
 def dry_run(name, anywhere, session, tmp_path, script, *options):

@@ -125,7 +125,7 @@ def test_the_installed_runtime_has_the_options_that_are_typed(command):
     output = subprocess.run([runtime.command, command, "--help"], capture_output=True, text=True, check=True).stdout
     assert [option for option in TYPED[command] if option not in output] == []
     if command == "exec":
-        words = shlex.split(runtime.command_line("true", "i.sif", [("/a", "/b")], "/w", gpus=True))
+        words = shlex.split(runtime.command_line("true", "i.sif", [("/a", "/b")], "/w", gpus=runtime.gpus))
         options = {word for word in words if word.startswith("--")} | {runtime.contain, runtime.user_namespace}
         assert options <= {*TYPED["exec"]} and words[2].startswith("-B") and "-B, --bind" in output
 
@@ -157,6 +157,14 @@ def test_a_runtime_that_is_too_old_to_build_a_recipe_is_one_line(tmp_path, versi
         f"no image: {version} is too old to build own: it has no --build-arg; name a ready image in the site's extras, "
         "images"
     )
+
+
+def test_a_runtime_has_options_for_gpus_of_both_kinds():
+    found = {
+        name: [by_name(name).gpu_words(arch) for arch in ("sm_70", "", "gfx90a")] for name in ("Apptainer", "Docker")
+    }
+    of_amd = "--device=/dev/kfd --device=/dev/dri"
+    assert found == {"Apptainer": ["--nv", "--nv", "--rocm"], "Docker": ["--gpus=all", "--gpus=all", of_amd]}
 
 
 def test_a_way_to_run_images_is_part_of_a_runtime():
