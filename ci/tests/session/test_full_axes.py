@@ -11,6 +11,13 @@ from containercheck.command import run
 from containercheck.session import reframe_process
 
 STARTUP = REPOSITORY / "checks" / "startup.py"
+#: A partition of another machine: no command of it is looked for here.
+ELSEWHERE = {
+    "scheduler": "slurm",
+    "launcher": "srun",
+    "processor": {"arch": "zen3", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1},
+    "extras": {"release": "bookworm"},
+}
 LINE = f"25 more case(s) of all checks belong to the full axes: {interface.REQUEST}"
 
 
@@ -32,7 +39,8 @@ def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
 
 @pytest.mark.parametrize(("full", "count"), [(("-S", "full=yes"), 3), ((), 1)])
 def test_a_partition_with_several_runtimes_runs_each_on_the_full_axes(session, site, full, count):
-    settings = site(container_platforms=[{"type": "Sarus"}, {"type": "Shifter"}, {"type": "Podman", "default": True}])
+    named = [{"type": "Sarus"}, {"type": "Shifter"}, {"type": "Podman", "default": True}]
+    settings = site(**ELSEWHERE, container_platforms=named)
     result = session("--dry-run", "-C", settings, *full, "-n", "variant=generic.*usual", checks=STARTUP)
     plain = [case for case in result.cases if "%image_in=shared %image_release=fitting" in case["name"]]
     assert len(plain) == count, result.output
@@ -49,9 +57,8 @@ def test_a_partition_with_several_runtimes_runs_each_on_the_full_axes(session, s
 @pytest.mark.parametrize(("arch", "option"), [("sm_70", " --nv "), ("gfx90a", " --rocm ")])
 def test_a_start_with_gpus_is_a_case_where_the_nodes_have_some(session, site, arch, option):
     words = ("--dry-run", "-S", "full=yes", "-n", "variant=generic.*circumstances=(usual|gpus)")
-    settings = site(
-        devices=[{"type": "gpu", "arch": arch, "num_devices": 2}], container_platforms=[{"type": "Apptainer"}]
-    )
+    devices = [{"type": "gpu", "arch": arch, "num_devices": 2}]
+    settings = site(**ELSEWHERE, devices=devices, container_platforms=[{"type": "Apptainer"}])
     cases = session("-C", settings, *words, checks=STARTUP).cases
     jobs = {case["name"]: Path(case["stagedir"], "commands.json").read_text() for case in cases}
     assert {("=gpus" in name) == (option in job) for name, job in jobs.items()} == {True}
