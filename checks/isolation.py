@@ -2,7 +2,8 @@
 
 D12.5 sections 2.1 and 4: Singularity separates the file system only. /dev/shm and /tmp are the host's, and all
 containers of a node see them. DLB and MPI's shared memory need this, and users must know it. Processes, user and cgroup
-are the host's too. CHPCE names the security aspects: a container gives its user no capabilities.
+are the host's too. CHPCE names the security aspects: a container gives its user no capabilities, and images are mounted
+without setuid programs and devices. Whether new privileges are excluded, and the filter of system calls, is recorded.
 
 Here two containers start on a node; the first leaves files, and the second looks for them. If the site's configuration
 isolates more, MPI between containers of a node is slower or fails, and this check shows the reason.
@@ -15,7 +16,9 @@ from reframe.core.builtins import parameter, run_before
 #: Parts that a container shares with others on its node, by runtime; a container of Docker shares none.
 SHARED = {"dev_shm": "yes", "tmp": "yes", "processes": "yes", "cgroup": "same"}
 OWN = {"dev_shm": "no", "tmp": "no", "processes": "no", "cgroup": "other"}
-EXPECTED = {"Apptainer": SHARED, "Singularity": SHARED, "Docker": OWN}
+#: CHPCE, "Security aspects and limitations".
+PROTECTED = {"setuid": "no", "devices": "no", "image": "readonly"}
+EXPECTED = {"Apptainer": {**SHARED, **PROTECTED}, "Singularity": {**SHARED, **PROTECTED}, "Docker": OWN}
 
 
 @rfm.simple_test

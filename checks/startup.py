@@ -11,7 +11,7 @@ An axis has causes of slow starts that centres reported later: a working directo
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, ImagePlacement, ImageRelease, Metric, Work
+from containercheck import Answer, ContainerCheck, ImagePlacement, ImageRelease, Metric, Work, partitions_with_gpus
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 MANY_FILES, MANY_BINDS = 20000, 50
@@ -41,8 +41,9 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
     num_nodes = parameter([1], loggable=True)
     # One copy, and one on every core at once, each several times.
     work = Work("rounds of starts", min_amount=5, fixed_seconds=2, serial_seconds_per_unit=1, bytes_per_core=30e6)
-    #: Circumstances of a start: a working directory of many files, the largest limit of open files, or many binds.
-    circumstances = parameter(["usual", "many_files", "open_files", "many_binds"], loggable=True)
+    #: Circumstances of a start: a working directory of many files, the largest limit of open files, many binds, or the
+    #: runtime's option for GPUs (--nv, --rocm), which binds the driver's libraries.
+    circumstances = parameter(["usual", "many_files", "open_files", "many_binds", "gpus"], loggable=True)
     plain = {"circumstances": "usual"}
     #: Starts of each kind in a run; their median counts.
     repeats = variable(int, value=5)
@@ -62,10 +63,13 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
 
     @run_after("init")
     def cross_no_axes(self):
-        """Vary the circumstances with the usual image only."""
+        """Vary the circumstances with the usual image only, and use GPUs where there are some."""
         is_usual_image = self.image_in == "shared" and self.image_release == "fitting"
         if self.circumstances != "usual" and not is_usual_image:
             self.valid_systems = []
+        if self.circumstances == "gpus":
+            self.gpu, with_gpus = True, partitions_with_gpus()
+            self.valid_systems = [name for name in self.valid_systems if name in with_gpus]
 
     @run_before("run")
     def bring_about(self):

@@ -43,8 +43,8 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     # The GPUs of a node. GROMACS, TensorFlow and the U-Net must then use them. Their containers get the
-                    # runtime's option for NVIDIA's, such as --nv. For AMD's, add ["APPTAINER_ROCM", "1"] to 'env_vars'
-                    # of the runtime. The pinned TensorFlow uses no GPU: 'software' below names one that does.
+                    # runtime's option for NVIDIA's (sm_70), such as --nv, or for AMD's (gfx90a), such as --rocm. Spack
+                    # compiles for them. The pinned TensorFlow uses no GPU: 'software' below names one that does.
                     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
                     # How a job asks for them; and for memory, where it must. {size} is that of each node, as in 96000M:
                     # all memory_per_node for a job that has its nodes to itself, for any other twice what its run is
@@ -53,7 +53,8 @@ site_configuration = {
                         {"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]},
                         {"name": "memory", "options": ["--mem={size}"]},
                     ],
-                    # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
+                    # The first is the default; the full axes run the others too. 'modules' and 'env_vars' of a runtime
+                    # are loaded for it.
                     # Apptainer, Singularity, Podman, Charliecloud, Docker, Sarus, Shifter, or Pyxis, which takes the
                     # launcher srun. What a runtime needs on the nodes, such as
                     # CONTAINERS_CONF for a Podman that is to use runc, goes into its env_vars.

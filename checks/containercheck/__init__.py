@@ -24,7 +24,7 @@ _NAMES = {
     "job.architectures": "ARCHITECTURES",
     "job.mpi": "MPI_FAMILIES",
     "sides.sides": "Candidate",
-    "site.sites": "core_counts instruction_sets node_counts partitions_with_instructions",
+    "site.sites": "core_counts instruction_sets node_counts partitions_with_gpus partitions_with_instructions",
     "software.host": "SITES ask_program",
     "software.provision": "Misconfigured Unavailable",
     "software.images": "native_instructions portable_instructions",

@@ -30,6 +30,7 @@ from containercheck.sides.sides import Candidate as Candidate
 from containercheck.site.sites import core_counts as core_counts
 from containercheck.site.sites import instruction_sets as instruction_sets
 from containercheck.site.sites import node_counts as node_counts
+from containercheck.site.sites import partitions_with_gpus as partitions_with_gpus
 from containercheck.site.sites import partitions_with_instructions as partitions_with_instructions
 from containercheck.software import images
 from containercheck.software.host import SITES as SITES

@@ -8,12 +8,20 @@ import secrets
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
+from containercheck.job import contract
 from containercheck.site import extras, node_commands, sites
 
 #: Values of the axes in this file in a default run; a check states those of further axes in ``plain``.
-PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
-#: Axes that concern the image: a bare run, which has none, has their plain values only.
-OF_IMAGE = ("image_in", "image_release")
+PLAIN = {
+    "image_in": "shared",
+    "file_system": "stage",
+    "image_release": "fitting",
+    "ranks": 0,
+    "openmp": 1,
+    contract.PLATFORM: contract.FIRST_PLATFORM,
+}
+#: Axes that concern the image: a bare run, which has none, has their plain values only. So has all but one of them.
+OF_IMAGE = ("image_in", "image_release", contract.PLATFORM)
 #: Value of ``openmp``: threads of a rank for all cores that the ranks of a node leave.
 ALL_CORES = "all"
 

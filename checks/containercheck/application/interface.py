@@ -24,7 +24,7 @@ from reframe.core.logging import getlogger
 
 from containercheck import reframe_internals
 from containercheck.application.declare import PROGRAM, Answer, Identity, Metric, Step, Work
-from containercheck.job import texts
+from containercheck.job import contract, texts
 from containercheck.job.explain.causes import MOST
 from containercheck.site import extras, node_commands, sites
 from containercheck.site.extras import Software
@@ -61,6 +61,13 @@ class ApplicationFacts(rfm.RegressionTest):
     variant = parameter(["bare", "integrated", "generic"], loggable=True)
     #: Nodes of the job.
     num_nodes = parameter(sites.node_counts(), loggable=True)
+    #: Container runtime: the partition's default, or another one of its ``container_platforms``, on the full axes. Only
+    #: with a site that has several is it an axis, so that the names of cases are short.
+    platform: Any = (
+        parameter([contract.FIRST_PLATFORM, *sites.further_platforms()], loggable=True)
+        if sites.further_platforms()
+        else contract.FIRST_PLATFORM
+    )
 
     # Facts: the program and its source.
 

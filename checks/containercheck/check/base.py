@@ -83,6 +83,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Generate the check only for partitions with enough nodes."""
         jobs.one_at_a_time()
         self.valid_systems = sites.partitions_with(self.num_nodes)
+        if self.platform != contract.FIRST_PLATFORM:
+            # A session that compares runtimes or images names them itself.
+            named = () if self.runtimes or self.compared_images else sites.partitions_with_platform(self.platform)
+            self.valid_systems = [name for name in self.valid_systems if name in named]
 
     @run_after("init", always_last=True)
     def place_in_axes(self) -> None:
@@ -90,7 +94,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         plain = {**axes.PLAIN, **self.plain}
         others = [name for name, value in plain.items() if getattr(self, name, value) != value]
         self.full_only = self.full_only or bool(others)
-        if not self.contained and set(others) & set(axes.OF_IMAGE):
+        if len(set(others) & set(axes.OF_IMAGE)) > self.contained:
             self.valid_systems = []
         # Includes metrics of a peak that only some sites know, and those of the time in MPI if a session asks for them.
         more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names), declare.ENERGY]
@@ -186,7 +190,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         :raises Unavailable: the partition lacks software, a runtime or an image.
         :raises OutOfService: too few nodes accept jobs.
         """
-        self.runtime = launchers.find_runtime(self.current_partition, self.way) if self.contained else None
+        partition = self.current_partition
+        self.runtime = launchers.find_runtime(partition, self.way, self.platform) if self.contained else None
         self._lay_out()
         self._request()
         if not self.is_dry_run():
@@ -197,7 +202,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         turn = jobs.TURN if self.site.is_here else 0.0
         self.time_limit = self.time_limit or allowed.at_most + turn
         self._require_nodes()
-        needs = launchers.runtime_needs(self.current_partition, self.runtime)
+        needs = launchers.runtime_needs(partition, self.runtime)
         provision = software.provide(self.wanted_software(site_software, needs), self.site)
         return Prepared(
             site_software,

@@ -119,6 +119,7 @@ class BuiltCheck(ApplicationFacts):
             runtime_modules=runtime_needs.modules,
             release=self.release,
             dry=self.is_dry_run(),
+            gpu=self.gpu,
         )
 
     def build_with(self, provision: Provision) -> None:

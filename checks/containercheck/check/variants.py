@@ -171,7 +171,7 @@ class VariantSides(RegressionTestPlugin):
             prepared.provision.image or "",
             host_mpi=self._host_mpi(program) if self.variant == "integrated" else None,
             copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
-            gpus=self.gpu and self.site.gpus > 0,
+            gpus=runtime.gpu_words(self.site.gpu_arch) if self.gpu and self.site.gpus else "",
             options=(*runtime.bind_words(extras.bound(binds)), *self.container_options),
             needs=launchers.runtime_needs(self.current_partition, runtime),
             required_program=prepared.program_in_image if software.image or software.image_executable else None,

@@ -93,7 +93,8 @@ class Runtime(NamedTuple):
 
     Words that run a program:
 
-    - ``launch``: words after the command. ``bind``: binds a directory. ``gpus``: let the container see the node's GPUs.
+    - ``launch``: words after the command. ``bind``: binds a directory. ``gpus`` and
+      ``amd_gpus``: let the container see the node's GPUs of NVIDIA, and of AMD.
     - ``variable``: words before the name of a variable to hand on, for runtimes that do not hand on the environment.
       ``environment``: words that hand on all of it, with the launcher's variables for its ranks.
     - ``variables``: words that print the variables of an image, before its name. ``variable_file``: option for a file
@@ -137,6 +138,7 @@ class Runtime(NamedTuple):
     bind: str
     version: Tuple[str, ...] = ("--version",)
     gpus: str = ""
+    amd_gpus: str = ""
     variable: Tuple[str, ...] = ()
     environment: Tuple[str, ...] = ()
     variables: Tuple[str, ...] = ()
@@ -186,6 +188,13 @@ class Runtime(NamedTuple):
         """Readable name, with the way to run images unless it is the usual one."""
         return WAY.join(filter(None, (self.command, self.way.name)))
 
+    def gpu_words(self, arch: str) -> str:
+        """Return the options that let a container see GPUs.
+
+        :param arch: their architecture in the site file, such as ``sm_70`` of NVIDIA or ``gfx90a`` of AMD.
+        """
+        return self.amd_gpus if arch.startswith("gfx") else self.gpus
+
     def bind_words(self, binds: Iterable[Tuple[str, str]]) -> Tuple[str, ...]:
         """Return the options, quoted, that bind sources of the host at targets in the container."""
         return tuple(shlex.quote(self.bind.format(source=source, target=target)) for source, target in binds)
@@ -197,7 +206,7 @@ class Runtime(NamedTuple):
         binds: Iterable[Tuple[str, str]],
         workdir: str,
         options: Iterable[str] = (),
-        gpus: bool = False,
+        gpus: str = "",
         command: str = "",
         network: str = HOST_NETWORK,
     ) -> str:
@@ -210,14 +219,14 @@ class Runtime(NamedTuple):
         :param binds: sources of the host and their targets in the container.
         :param workdir: of the program, in the container.
         :param options: more options, quoted.
-        :param gpus: whether the container can see the node's GPUs.
+        :param gpus: options that let the container see the node's GPUs.
         :param command: command of the runtime; by default its usual one.
         :param network: the network of the container, by its name in the runtime, for a row that chooses one.
         """
         values = {
             "network": shlex.quote(network),
             "binds": " ".join(self.bind_words(binds)),
-            "gpus": self.gpus if gpus else "",
+            "gpus": gpus,
             "workdir": workdir,
             "options": " ".join(options),
             "image": image,
@@ -255,6 +264,8 @@ _PODMAN = Runtime(
     launch=_ENGINE,
     bind="-v={source}:{target}",
     gpus="--device=nvidia.com/gpu=all",
+    # ROCm documentation, "Running ROCm Docker containers".
+    amd_gpus="--device=/dev/kfd --device=/dev/dri",
     variable=("--env",),
     environment=("--env-host",),
     # In Podman 4.3, the host's variables replace the image's, PATH among them.
@@ -282,6 +293,7 @@ _APPTAINER = Runtime(
     launch=("exec", "{binds}", "{gpus}", "--pwd {workdir}", "{options}", "{image}", "{program}"),
     bind="-B{source}:{target}",
     gpus="--nv",
+    amd_gpus="--rocm",
     contain="--contain",
     help=("exec", "--help"),
     user_namespace="--userns",
@@ -402,6 +414,7 @@ RUNTIMES = (
         launch=_ENGINE,
         bind="-v={source}:{target}",
         gpus="--gpus=all",
+        amd_gpus=_PODMAN.amd_gpus,
         variable=("--env",),
         variables=_PODMAN.variables,
         variable_file=_PODMAN.variable_file,

@@ -133,6 +133,8 @@ FIRST_ROUND = f"{RUNS}/01-*"
 #: the network, files, and the start of programs.
 MEASURED = ("computing", "memory", "messages", "network", "files", "start")
 
+#: Value of the axis ``platform`` for the partition's own container runtime, and the name of this axis.
+FIRST_PLATFORM, PLATFORM = "first", "platform"
 #: Beginnings of the paths of fabrics' devices: InfiniBand, Omni-Path, Slingshot.
 FABRICS = ("/dev/infiniband/", "/dev/hfi1", "/dev/cxi")
 

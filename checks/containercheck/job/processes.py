@@ -20,7 +20,6 @@ on every node of a Slurm job, and ends with the status of the one that failed.
 import contextlib
 import ctypes
 import functools
-import hashlib
 import json
 import os
 import re
@@ -35,6 +34,7 @@ from pathlib import Path
 from typing import IO, Any, Callable, Dict, FrozenSet, Iterator, List, Set, Tuple, cast
 
 from containercheck.job import container_runtimes, contract, mpi, texts
+from containercheck.job.build import file_trees
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two checks that the work is done, and that the job's script and ReFrame still run.
@@ -55,6 +55,10 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] i
 #: Seconds after which a process has its final environment: before it calls exec, it shows its parent's.
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
+#: Beginnings of the paths of the operating system's libraries, and names of shared libraries.
+_OF_SYSTEM, _LIBRARY = ("/lib", "/usr/lib"), re.compile(r"\.so(\.\d+)*$")
+#: Digests of libraries: see :func:`_digest_of_library`.
+_DIGESTS: Dict[Tuple[Any, ...], str] = {}
 #: Whether this process runs one of two simultaneous runs: see :func:`begin_anew`.
 _IS_ONE_OF_TWO = False
 #: Start times of processes outside of the run, so that none is read again; and of the run's own: a zombie process has
@@ -280,9 +284,35 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
 def digest_of_program(pid: int) -> str:
     """Return the SHA-256 of the program that a process runs, also in a container; empty if it cannot be read."""
     try:
-        return hashlib.sha256(Path("/proc", str(pid), "exe").read_bytes()).hexdigest()
+        return file_trees.digest_of(Path("/proc", str(pid), "exe"))
     except OSError:
         return ""
+
+
+def digests_of_libraries(pid: int) -> Dict[str, str]:
+    """Return the SHA-256 of the shared libraries that a process has mapped, by name, without those of MPI.
+
+    A library of the operating system has an empty one. Those that cannot be read are left out.
+    """
+    found = {}
+    with contextlib.suppress(OSError):
+        for path in sorted({words[5] for words in mapped_files(Path("/proc", str(pid)))}):
+            name = path.rpartition("/")[2]
+            if _LIBRARY.search(name) and not mpi.SONAME.match(name):
+                with contextlib.suppress(OSError):
+                    found[name] = "" if path.startswith(_OF_SYSTEM) else _digest_of_library(pid, path)
+    return found
+
+
+def _digest_of_library(pid: int, path: str) -> str:
+    """Return the SHA-256 of a library; one that has not changed is read once in a job, not in each of its runs."""
+    file = Path(f"/proc/{pid}/root{path}")
+    status = file.stat()
+    # The device of an image changes with each mount.
+    key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
+    if key not in _DIGESTS:
+        _DIGESTS[key] = file_trees.digest_of(file)
+    return _DIGESTS[key]
 
 
 def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:

@@ -12,6 +12,7 @@ little. Unreadable facts are left out: no run fails because it is watched.
 
 import collections
 import contextlib
+import functools
 import os
 import re
 import resource
@@ -43,7 +44,7 @@ LAUNCHERS = re.compile(
 #: Mapped files that show which libraries compute, allocate and communicate.
 LIBRARIES = re.compile(
     r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
-    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
+    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|librdmacm|libmlx\d|libpmix|libxpmem"
     r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
 )
 #: States of a process in words, by their letter in /proc.
@@ -74,18 +75,21 @@ class RankWatch(Watch):
     """Find the ranks of a run on this node by their mapped MPI library, and their binding.
 
     :param wanted: number of ranks that are expected.
+    :param digests: whether to read the libraries of the program.
     :ivar mpi: see :func:`processes.mapped_mpi`.
     :ivar bound: see :func:`processes.bound`.
     :ivar executable: SHA-256 of the first found rank's program; empty if it cannot be read.
+    :ivar libraries: see :func:`processes.digests_of_libraries`.
     """
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, digests: bool = False) -> None:
         """Begin without observations."""
         super().__init__()
-        self._wanted = wanted
+        self._wanted, self._digests = wanted, digests
         self.mpi: Dict[str, Dict[str, Any]] = {}
         self.bound: List[str] = []
         self.executable = ""
+        self.libraries: Dict[str, str] = {}
 
     def run(self) -> None:
         """Look until all ranks have the library; then watch their binding.
@@ -101,6 +105,8 @@ class RankWatch(Watch):
                 self.mpi = libraries
                 first = next(iter(libraries.values()))["pids"][0]
                 self.executable = self.executable or processes.digest_of_program(first)
+                if self._digests:
+                    self.libraries.update(processes.digests_of_libraries(first))
             if are_all:
                 self._watch_binding()
                 pause, were_all_seen = FIRST_RANKS, True
@@ -435,7 +441,7 @@ def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
 
 
 def opened(pid: int) -> Tuple[Set[str], Set[str]]:
-    """Return the interfaces with a process's TCP connections, and the devices of fabrics that it has open.
+    """Return the interfaces with a process's TCP connections, and the adapters of fabrics that it has open.
 
     The interfaces are those of the process's network namespace. A mapped library of InfiniBand does not prove its use;
     an open device does.
@@ -445,8 +451,28 @@ def opened(pid: int) -> Tuple[Set[str], Set[str]]:
     place = Path("/proc", str(pid))
     targets = set(processes.open_files(place))
     inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
-    devices = {target for target in targets if target.startswith(contract.FABRICS)}
-    return (_interfaces(place, inodes) if inodes else set()), devices
+    # The manager of connections is opened where no adapter is.
+    devices = {target for target in targets if target.startswith(contract.FABRICS) and not target.endswith("/rdma_cm")}
+    return (_interfaces(place, inodes) if inodes else set()), set(map(adapter, devices))
+
+
+@functools.lru_cache(maxsize=None)
+def adapter(device: str, root: Path = Path("/")) -> str:
+    """Return the adapter of a fabric's device, with its driver, such as ``mlx5_0 (mlx5_core 5.8-1.0.1)``.
+
+    Drivers of the kernel itself have no version. The path of the device stands for an unknown adapter.
+
+    :param root: root of the file systems /dev and /sys.
+    """
+    system, name = root / "sys", device.rpartition("/")[2]
+    name = texts.small(system / "class" / "infiniband_verbs" / name / "ibdev") or name
+    for kind in ("infiniband", "hfi1", "cxi"):
+        driver = system / "class" / kind / name / "device" / "driver"
+        with contextlib.suppress(OSError):
+            module = Path(os.readlink(str(driver))).name
+            version = texts.small(system / "module" / module / "version")
+            return "{} ({})".format(name, " ".join(filter(None, [module, version])))
+    return device
 
 
 def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
 from containercheck.job import contract, disturbance, energy, processes, run_observation, texts
+from containercheck.job.verdict import builds
 
 #: Seconds for a run to end after SIGTERM, and for its helpers to end after it.
 GRACE, SETTLE = 5.0, 2.0
@@ -163,7 +164,8 @@ def run_once(
     for name in collect:
         remove(Path(name))
     shared, temporary = entries(SHARED_MEMORY), entries(TEMPORARY)
-    others, observer, ranks = disturbance.Watch(), run_observation.Observer(), run_observation.RankWatch(local_ranks)
+    others, observer = disturbance.Watch(), run_observation.Observer()
+    ranks = run_observation.RankWatch(local_ranks, digests=bool(builds.tree(Path())))
     meters = [energy.Meter()] if contract.ENERGY in collect else []
     watchers = [*([others] if alone else []), *meters, observer, *([ranks] if local_ranks else [])]
     files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
@@ -189,6 +191,7 @@ def run_once(
         "mpi": ranks.mpi,
         "bound": ranks.bound,
         "executable": ranks.executable,
+        "libraries": ranks.libraries,
         "used": run_observation.together(observer.result(), elsewhere.used),
         "output": str(output),
     }

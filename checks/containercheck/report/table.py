@@ -16,6 +16,7 @@ from containercheck.results import selections, states
 from containercheck.results.cases import SIDE, Case, names, short_name
 from containercheck.results.formatting import by_key, columns, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
+from containercheck.results.sides_seen import USES
 
 #: Limit on the asymmetry of an interval, relative to its half width; above it, both ends are printed instead of ±.
 LOPSIDED = 0.3
@@ -147,6 +148,25 @@ def same_builds(cases: Iterable[Case]) -> list[str]:
     """Return a line for each case with sides that are proven to be the same build."""
     proven = [(case, row) for case in cases for row in case.rows if row.difference.startswith(SAME)]
     return list(dict.fromkeys(f"{names([case])}: {row.difference}" for case, row in proven))
+
+
+def networks(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each network that generic containers on several nodes used, with bare's if it is another."""
+    generic = [case for case in cases if case.variant == "generic" and case.nodes > 1 and _network(case, case.variant)]
+
+    def line(case: Case) -> str:
+        own, bare = _network(case, case.variant), _network(case, "bare")
+        return f"over {own}" + (f", and bare over {bare}" if bare not in ("", own) else "")
+
+    return [f"{names(group)}: {used}" for used, group in by_key(generic, line).items()]
+
+
+def _network(case: Case, label: str) -> str:
+    """Return the adapters of a fabric that the ranks of a side had open, else TCP with its interfaces."""
+    uses = (case.provenance.get(USES) or {}).get(label) or {}
+    adapters = ", ".join(dict.fromkeys(device.partition(" ")[0] for device in uses.get("devices", ())))
+    interfaces = ", ".join(name for name in uses.get("interfaces", ()) if name != "lo")
+    return adapters or (f"TCP ({interfaces})" if interfaces else "")
 
 
 def repetition(run: Case) -> list[str]:

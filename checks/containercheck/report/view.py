@@ -93,8 +93,9 @@ def _badness(row: Row) -> float:
 
 
 def lines(cases: Sequence[Case]) -> list[str]:
-    """Return the table of all metrics, the lines on scaling, and the ending of a session."""
-    return [*table.table(cases), *scaling.lines(cases), *table.same_builds(cases), *ending(cases)]
+    """Return the table of all metrics, the lines on scaling, builds and networks, and the ending of a session."""
+    proven = [*table.same_builds(cases), *table.networks(cases)]
+    return [*table.table(cases), *scaling.lines(cases), *proven, *ending(cases)]
 
 
 def ending(cases: Sequence[Case], are_shown: bool = False) -> list[str]:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from containercheck import reframe_internals
+from containercheck.job import contract
 from containercheck.results.formatting import CommandError, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters of every check: they have their own fields here.
 COMMON = ("variant", "num_nodes")
+#: Parameter that cases of the partition's default runtime do not show: they keep their series when a site adds another.
+DEFAULT_PLATFORM = (contract.PLATFORM, contract.FIRST_PLATFORM)
 #: Beginning of the names of the sides among the compared things of a case (results/earlier_sessions.py).
 SIDE = "side "
 #: Results without information about the case: an earlier run counts.
@@ -245,7 +248,7 @@ def _case(raw: dict[str, Any], options: tuple[str, ...]) -> Case:
     return Case(
         key=key(raw),
         application=application.split()[0],
-        axes={name: value for name, _, value in pairs if name not in COMMON},
+        axes={name: value for name, _, value in pairs if name not in COMMON and (name, value) != DEFAULT_PLATFORM},
         label=application,
         partition=raw["partition"],
         variant=str(raw.get("variant") or ""),
@@ -281,7 +284,8 @@ def _labelled(cases: Sequence[Case]) -> list[Case]:
                 values.setdefault((case.application, name), set()).add(value)
 
     def label(case: Case) -> str:
-        differing = (item for item in case.axes.items() if len(values.get((case.application, item[0]), ())) > 1)
-        return " ".join([case.application, *(f"{name}={value}" for name, value in differing)])
+        names = (name for name in case.axes if len(values.get((case.application, name), ())) > 1)
+        names = dict.fromkeys([*names, *([contract.PLATFORM] if contract.PLATFORM in case.axes else [])])
+        return " ".join([case.application, *(f"{name}={case.axes[name]}" for name in names)])
 
     return [replace(case, label=label(case)) for case in cases]

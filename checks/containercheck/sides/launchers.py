@@ -18,15 +18,16 @@ from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
 
-def find_runtime(partition: SystemPartition, way: str = "") -> Runtime | None:
+def find_runtime(partition: SystemPartition, way: str = "", platform: str = contract.FIRST_PLATFORM) -> Runtime | None:
     """Return the container runtime of a partition, or None if there is none.
 
     The site's ``container_platforms`` come first; without any, the first runtime on the PATH is taken.
 
     :param way: its way to run images; empty for its usual one.
+    :param platform: one of ``container_platforms``; by default the partition's default.
     :raises LayoutError: it has no such way.
     """
-    named = partition.container_runtime
+    named = partition.container_runtime if platform == contract.FIRST_PLATFORM else platform
     runtime = container_runtimes.by_name(named) if named else next(container_runtimes.on_path(), None)
     if runtime is None:
         return None

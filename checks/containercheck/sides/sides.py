@@ -110,7 +110,7 @@ class Container:
     :ivar command: the runtime's command; None for its usual one.
     :ivar host_mpi: the host's MPI, for the integrated variant; None if the image brings its own.
     :ivar copied_to: path on the node to which the image is copied for the job; None to run the original.
-    :ivar gpus: whether the container sees the node's GPUs.
+    :ivar gpus: options that let the container see the node's GPUs; empty for a program without.
     :ivar options: further options of the runtime, quoted.
     :ivar needs: modules and variables of the runtime.
     :ivar required_program: a program that the image must have (site file); else the check fails before the rounds.
@@ -122,7 +122,7 @@ class Container:
     command: str | None = None
     host_mpi: HostMpi | None = None
     copied_to: str | None = None
-    gpus: bool = False
+    gpus: str = ""
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
     required_program: str | None = None

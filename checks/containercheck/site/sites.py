@@ -54,7 +54,7 @@ class Site:
     :ivar architecture: architecture of its nodes, as ``uname -m`` prints it; None if unknown.
     :ivar arch: name of its nodes' processor in the site file; None if unknown.
     :ivar cores: physical cores of a node; None if unknown.
-    :ivar gpus: GPUs of a node.
+    :ivar gpus: GPUs of a node, and ``gpu_arch``: their architecture, such as ``sm_70``; empty if unknown.
     :ivar hardware_threads: hardware threads of a core; 1 if unknown.
     :ivar time_limit: longest job in seconds: the partition's ``time_limit``; None without one.
     """
@@ -64,6 +64,7 @@ class Site:
     architecture: str | None
     cores: int | None
     gpus: int
+    gpu_arch: str = ""
     hardware_threads: int = 1
     time_limit: float | None = None
     arch: str | None = None
@@ -207,6 +208,7 @@ def _site(partition: SystemPartition) -> Site:
         architecture=_architecture(processor.arch) if processor and processor.arch else here[0],
         cores=processor.num_cores or processor.num_cpus if processor else here[1],
         gpus=sum(device.num_devices for device in partition.select_devices("gpu")),
+        gpu_arch=next((device.arch for device in partition.select_devices("gpu") if device.arch), ""),
         hardware_threads=(processor and processor.num_cpus_per_core) or 1,
         time_limit=None if partition.time_limit is None else typ.Duration(partition.time_limit),
         arch=(processor and processor.arch) or None,
@@ -286,6 +288,23 @@ def partitions_with(nodes: int) -> list[str]:
         for site in current()
         if site.max_nodes >= nodes and (nodes in NODE_COUNTS or nodes in site.node_counts)
     ]
+
+
+def further_platforms() -> list[str]:
+    """Return the container runtimes that partitions of the current system name besides their default one."""
+    partitions = runtime().system.partitions
+    return sorted({name for each in partitions for name in each.container_environs if name != each.container_runtime})
+
+
+def partitions_with_platform(name: str) -> list[str]:
+    """Return the partitions of the current system that name a container runtime besides their default one."""
+    partitions = runtime().system.partitions
+    return [each.fullname for each in partitions if name in each.container_environs and name != each.container_runtime]
+
+
+def partitions_with_gpus() -> list[str]:
+    """Return the partitions of the current system with GPUs on their nodes."""
+    return [site.partition for site in current() if site.gpus]
 
 
 def core_counts() -> list[int]:

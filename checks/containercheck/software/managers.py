@@ -151,7 +151,20 @@ def _environment_of(wanted: Wanted, site: Site) -> dict[str, object] | None:
     if not (directory / "spack.yaml").is_file():
         raise Misconfigured(f"no software: there is no {directory}/spack.yaml")
     command = _command_of("Spack", site.spack, wanted, site)
-    return _spack_parts(site, command, directory, f"{wanted.view_directory}/{wanted.executable}")
+    gpus = gpu_variants(site) if wanted.gpu and site.gpus else ""
+    parts = _spack_parts(site, command, directory, f"{wanted.view_directory}/{wanted.executable}")
+    return {**parts, **({"gpus": gpus} if gpus else {})}
+
+
+def gpu_variants(site: Site) -> str:
+    """Return Spack's variants for the GPUs of a partition; empty for GPUs of an unknown architecture.
+
+    ``sm_70`` of the site file is ``+cuda cuda_arch=70``, ``gfx90a`` is ``~cuda +rocm amdgpu_target=gfx90a``.
+    """
+    if site.gpu_arch.startswith("gfx"):
+        return f"~cuda +rocm amdgpu_target={site.gpu_arch}"
+    match = re.fullmatch(r"sm_(\d+\w?)", site.gpu_arch)
+    return f"+cuda cuda_arch={match[1]}" if match else ""
 
 
 def provide_easybuild(wanted: Wanted, site: Site) -> Provision:

@@ -52,6 +52,7 @@ class Wanted:
     :ivar runtime_modules: modules that the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
     :ivar dry: whether nothing will run (dry run): then nodes are not queried.
+    :ivar gpu: whether the program uses the node's GPUs.
     """
 
     check: str
@@ -86,6 +87,7 @@ class Wanted:
     runtime_modules: tuple[str, ...] = ()
     release: str = ""
     dry: bool = False
+    gpu: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,10 @@ prints a line for each answer of the second container:
 - ``user``: whether it runs as the user of this program;
 - ``more_capabilities``: number of its capabilities on the node that this user lacks;
 - ``cgroup``: whether it is in the cgroup of this process;
-- ``namespaces``: those in which it differs from this process.
+- ``namespaces``: those in which it differs from this process;
+- ``setuid`` and ``devices``: whether programs of the image may gain privileges, and whether its device files work;
+- ``image``: whether it is ``readonly`` or ``writable``;
+- ``new_privileges`` and ``seccomp``: whether it may gain some at all, and the kernel's mode of its filter, 0 for none.
 """
 
 import argparse
@@ -36,7 +39,12 @@ for file in /proc/[0-9]*/cmdline; do
 done
 echo processes $seen
 echo uid $(id -u)
-sed -n 's/^CapEff:[^0-9a-f]*/effective /p' /proc/self/status
+sed -n -e 's/^CapEff:[^0-9a-f]*/effective /p' -e 's/^NoNewPrivs:[^0-9]*/confined /p' \\
+    -e 's/^Seccomp:[^0-9]*/seccomp /p' /proc/self/status
+while read -r _ _ _ _ place options _; do
+    [ "$place" != / ] || root=$options
+done </proc/self/mountinfo
+echo root "$root"
 for name in pid ipc uts net user mnt cgroup; do echo namespace $name $(readlink /proc/self/ns/$name); done
 sed 's/^/cgroup /' /proc/self/cgroup
 """
@@ -94,12 +102,18 @@ def answers(lines: List[str]) -> Dict[str, str]:
     other = [name for name in NAMESPACES if namespaces.get(name) != os.readlink("/proc/self/ns/" + name)]
     # In a separate user namespace, capabilities give no power over the node.
     more = 0 if "user" in other else int(told.get("effective", "0"), 16) & ~own
+    root, is_confined = told.get("root", "").split(","), told.get("confined") == "1"
     return {
         **{name: told.get(name, "unknown") for name in ("dev_shm", "tmp", "processes")},
         "user": "same" if told.get("uid") == str(os.geteuid()) else "other",
         "more_capabilities": str(bin(more).count("1")),
         "cgroup": "same" if same else "other",
         "namespaces": ",".join(other) or "none",
+        "setuid": "no" if is_confined or "nosuid" in root else "yes",
+        "devices": "no" if "nodev" in root else "yes",
+        "image": "readonly" if "ro" in root else "writable",
+        "new_privileges": "no" if is_confined else "yes",
+        "seccomp": told.get("seccomp", "unknown"),
     }
 
 

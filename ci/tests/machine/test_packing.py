@@ -266,6 +266,11 @@ def test_the_executable_is_known_as_it_is_installed_and_as_it_is_packed(place):
     assert facts["executable"] == [hashlib.sha256(content).hexdigest() for content in (greet.read_bytes(), inside)]
     # The path of its library is another one.
     assert facts["executable"][0] != facts["executable"][1]
+    (word,) = (place / "tree").glob("word-*/lib/libword.so")
+    with tarfile.open(archive) as stream:
+        inside = stream.extractfile("opt/env/word-aaaaaaa/lib/libword.so").read()
+    digests = [hashlib.sha256(content).hexdigest() for content in (inside, word.read_bytes())]
+    assert facts["libraries"] == dict([digests]) and len({*digests}) == 2
 
 
 def test_a_library_of_the_sites_own_is_one_error_unless_the_recipe_has_software(place, capsys):
@@ -402,7 +407,7 @@ def test_an_image_is_built_once_with_its_environment(place, capsys):
     (lock,) = (place / "c").glob("environment-*/spack.lock")
     lock_digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     tree = made.facts()["tree"]
-    assert len(tree.pop("executable")) == 2
+    assert (len(tree.pop("executable")), len(tree.pop("libraries"))) == (2, 1)
     assert tree == {"specs": ["greet@1/bbbbbbb"], "target": HERE, "lock": lock_digest}
     image_of(place).ensure()
     assert capsys.readouterr().out == ""

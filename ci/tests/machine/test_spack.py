@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -232,6 +233,36 @@ def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
     assert found.program == "./spack/.spack-env/view/main/wrf.exe"
     with pytest.raises(software.Misconfigured, match="no software: there is no /no/such/spack.yaml"):
         managers.provide_spack(Wanted("HPCG", "xhpcg", spack="/no/such"), site())
+
+
+@pytest.mark.parametrize(
+    ("gpus", "arch", "uses", "variants"),
+    [
+        (2, "sm_70", True, "+cuda cuda_arch=70"),
+        (2, "sm_90a", True, "+cuda cuda_arch=90a"),
+        (4, "gfx90a", True, "~cuda +rocm amdgpu_target=gfx90a"),
+        # Of an unknown kind; of a program that uses none; on nodes without.
+        (2, "", True, "~cuda"),
+        (2, "sm_70", False, "~cuda"),
+        (0, "sm_70", True, "~cuda"),
+    ],
+)
+def test_a_program_that_uses_gpus_is_compiled_for_those_of_the_partition(
+    monkeypatch, tmp_path, gpus, arch, uses, variants
+):
+    monkeypatch.setattr(shutil, "which", str)
+    there = replace(site(gpu_arch=arch), gpus=gpus)
+    wanted = Wanted("GROMACSHybrid", "gmx_mpi", spack="gromacs", gpu=uses)
+    parts = entry_of(managers.provide_spack(wanted, there).build[0])
+    trees = managers.tree_of(wanted, there)
+    assert parts.get("gpus", "~cuda") == trees.get("gpus", "~cuda") == variants
+    found = [
+        spack_install.SpackEnvironment(OWN_ENVIRONMENTS / "gromacs", tmp_path, HERE, HERE, "true", gpus=words)
+        for words in (parts.get("gpus", ""), "")
+    ]
+    assert f" ~double {variants} build_type=" in found[0].texts[spack_install.NAME]
+    # Another build has a place of its own.
+    assert (found[0].key == found[1].key) == (variants == "~cuda")
 
 
 @pytest.mark.parametrize(

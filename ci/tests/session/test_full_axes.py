@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import REPOSITORY
 from containercheck.application import interface
@@ -9,6 +11,13 @@ from containercheck.command import run
 from containercheck.session import reframe_process
 
 STARTUP = REPOSITORY / "checks" / "startup.py"
+#: A partition of another machine: no command of it is looked for here.
+ELSEWHERE = {
+    "scheduler": "slurm",
+    "launcher": "srun",
+    "processor": {"arch": "zen3", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1},
+    "extras": {"release": "bookworm"},
+}
 LINE = f"25 more case(s) of all checks belong to the full axes: {interface.REQUEST}"
 
 
@@ -26,6 +35,36 @@ def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
     place = reframe_process.Workplace(tmp_path, checks=str(STARTUP), config=tmp_path / "config.py")
     assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 2
     assert f"no check was run, but {LINE}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("full", "count"), [(("-S", "full=yes"), 3), ((), 1)])
+def test_a_partition_with_several_runtimes_runs_each_on_the_full_axes(session, site, full, count):
+    named = [{"type": "Sarus"}, {"type": "Shifter"}, {"type": "Podman", "default": True}]
+    settings = site(**ELSEWHERE, container_platforms=named)
+    result = session("--dry-run", "-C", settings, *full, "-n", "variant=generic.*usual", checks=STARTUP)
+    plain = [case for case in result.cases if "%image_in=shared %image_release=fitting" in case["name"]]
+    assert len(plain) == count, result.output
+    jobs = [(Path(case["stagedir"]) / "commands.json") for case in plain if case["result"] == "pass"]
+    assert [" podman run " in job.read_text() for job in jobs] == [True]
+    # Its runtimes cannot build images: that is a reason of these cases only.
+    reasons = sorted(case["skip_reason"].partition(":")[2].split()[0] for case in plain if case["result"] == "skip")
+    assert reasons == ["sarus", "shifter"][: count - 1]
+    # The image's other axes have the partition's own runtime, and bare has none.
+    others = session("--dry-run", "-C", settings, *full, "-n", "platform=S", checks=STARTUP).cases
+    assert {case["name"] for case in others} == {case["name"] for case in plain if "platform=S" in case["name"]}
+
+
+@pytest.mark.parametrize(("arch", "option"), [("sm_70", " --nv "), ("gfx90a", " --rocm ")])
+def test_a_start_with_gpus_is_a_case_where_the_nodes_have_some(session, site, arch, option):
+    words = ("--dry-run", "-S", "full=yes", "-n", "variant=generic.*circumstances=(usual|gpus)")
+    devices = [{"type": "gpu", "arch": arch, "num_devices": 2}]
+    settings = site(**ELSEWHERE, devices=devices, container_platforms=[{"type": "Apptainer"}])
+    cases = session("-C", settings, *words, checks=STARTUP).cases
+    jobs = {case["name"]: Path(case["stagedir"], "commands.json").read_text() for case in cases}
+    assert {("=gpus" in name) == (option in job) for name, job in jobs.items()} == {True}
+    # With the usual image only.
+    assert sum("=gpus" in name for name in jobs) == 1 < len(jobs)
+    assert not [case for case in session(*words, checks=STARTUP).cases if "=gpus" in case["name"]]
 
 
 @pytest.mark.parametrize("request_", [("-S", "StartUp.full=yes"), ("-C", "config/common.py", "--mode=full")])

@@ -21,15 +21,15 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Site file, partition, and case.
 CASES = {
     "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
-    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2%sizes=few"),
+    "cray": ("cray_ex", "cpu", "IMB%platform=first%variant=integrated%num_nodes=2%sizes=few"),
     "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting%ranks=0"),
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
     "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%ranks=0%openmp=1%material=SiH4"),
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
 }
 
-#: Case whose image is built on a node, because that is of another architecture.
-BUILT = "power"
+#: Cases whose build is kept too: on a node, because that is of another architecture; and for GPUs.
+BUILT = ("power", "gpu")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -38,9 +38,10 @@ def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
 
 
 @pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
-def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", BUILT)
+def test_a_build_is_what_it_was(name, anywhere, session, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, tmp_path, "rfm_build.sh").read_text(), tmp_path)
+    compare(f"{name}-build", dry_run(name, anywhere, session, tmp_path, "rfm_build.sh").read_text(), tmp_path)
 
 
 def dry_run(name, anywhere, session, tmp_path, script, *options):

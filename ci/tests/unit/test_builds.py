@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import run_of
+from conftest import record_of, run_of
 from containercheck import Identity
 from containercheck.job import processes
 from containercheck.job.verdict import builds
@@ -44,6 +46,52 @@ def test_the_same_tree_is_proven_by_the_executable_that_the_ranks_ran(tmp_path, 
     # Of other images nothing is claimed: each program that is compiled twice is another executable.
     (tmp_path / "image.json").write_text("{}")
     assert builds.read([], runs, tmp_path) == {}
+
+
+#: Of the tree: digests of the installed libraries, by those of the packed ones.
+PACKED = {"libgmx packed": "libgmx", "libfft": "libfft"}
+
+
+@pytest.mark.parametrize(
+    ("inside", "line"),
+    [
+        ({"libgmx.so.8": "libgmx packed", "libfft.so.3": "libfft"}, "same build, executable program and 2 libraries"),
+        # One side was looked at before it had loaded all; MPI's own libraries, which the tree has not, may be others.
+        ({"libgmx.so.8": "libgmx packed", "libhwloc.so.15": "lent"}, "same build, executable program and 1 library"),
+        ({"libm.so.6": ""}, "same build, executable program"),
+        # Debian's in place of the tree's; and one that was installed anew after the tree was packed.
+        (
+            {"libgmx.so.8": "libgmx packed", "libfft.so.3": ""},
+            "not the same build: the same executable with another libfft.so.3",
+        ),
+        ({"libgmx.so.8": "rebuilt"}, "not the same build: the same executable with another libgmx.so.8"),
+    ],
+)
+def test_a_build_is_the_same_only_if_the_libraries_of_its_tree_are(tmp_path, inside, line):
+    tree = {"executable": ["program", "program packed"], "libraries": PACKED}
+    (tmp_path / "image.json").write_text(json.dumps({"tree": tree, "path": "/i.sif", "sha256": "0"}))
+    host = {"libgmx.so.8": "libgmx", "libfft.so.3": "libfft", "libhwloc.so.15": "", "libm.so.6": ""}
+    runs = [
+        run_of("baseline", "1", executable="program", libraries=host),
+        run_of("subject", "2", executable="program packed", libraries=inside),
+    ]
+    found = builds.read([], runs, tmp_path)
+    assert builds.difference(found["baseline"], found["subject"]) == line
+    # Those that are seen depend on the moment: no later night compares them.
+    assert builds.joined(found) == {"baseline": "program", "subject": "program"}
+    known = builds.provenance(record_of(*({**run, "bound": []} for run in runs)), found, tmp_path)
+    assert known["builds"] == {"baseline": {"executable": "program"}, "subject": {"executable": "program"}}
+    assert known["image_tree"] == {"executable": tree["executable"]}
+
+
+def test_the_libraries_of_a_process_are_known_while_it_runs(tmp_path):
+    library = tmp_path / "libown.so.1"
+    subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", str(library)], check=True)
+    ctypes.CDLL(str(library))
+    found = processes.digests_of_libraries(os.getpid())
+    assert found["libown.so.1"] == hashlib.sha256(library.read_bytes()).hexdigest()
+    assert found["libc.so.6"] == ""
+    assert processes.digests_of_libraries(2**22 + 1) == {}
 
 
 def test_the_executable_of_a_process_is_known_while_it_runs():

@@ -6,6 +6,7 @@ import ast
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -13,6 +14,8 @@ import pytest
 from application_files import constants_of
 from conftest import REPOSITORY, write_program
 from containercheck.job import container_runtimes
+from containercheck.job.build import image_build
+from containercheck.job.build.cache import UnsupportedError
 from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, OCI, RUNTIMES, TREE, by_command, by_name
 from reframe.core.containers import ContainerPlatform
 
@@ -108,6 +111,60 @@ def test_an_engine_is_told_each_variable_of_the_rank_by_its_name(tmp_path):
     # Options stand before the image, and the words are the caller's.
     assert rest[-len(words) :] == [*words]
     assert "--env=PATH" in hand_on(tmp_path, "--rm", "image", "cat")
+
+
+#: Options that every job and build types, of Apptainer and Singularity, by command. Singularity 3.0 has those of exec.
+TYPED = {"exec": ("--bind", "--pwd", "--nv", "--contain", "--no-home", "--userns"), "build": ("--fakeroot", "--force")}
+
+
+@pytest.mark.parametrize("command", TYPED)
+def test_the_installed_runtime_has_the_options_that_are_typed(command):
+    runtime = next((each for each in container_runtimes.on_path() if each.builds), None)
+    if runtime is None:
+        pytest.skip("no runtime that builds images is on the PATH")
+    output = subprocess.run([runtime.command, command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert [option for option in TYPED[command] if option not in output] == []
+    if command == "exec":
+        words = shlex.split(runtime.command_line("true", "i.sif", [("/a", "/b")], "/w", gpus=runtime.gpus))
+        options = {word for word in words if word.startswith("--")} | {runtime.contain, runtime.user_namespace}
+        assert options <= {*TYPED["exec"]} and words[2].startswith("-B") and "-B, --bind" in output
+
+
+@pytest.mark.parametrize(
+    ("version", "help_of_build", "refused"),
+    [
+        ("singularity version 3.8.7-1.el8", "  -f, --fakeroot  build using user namespace\n  -F, --force", True),
+        ("singularity-ce version 3.11.4", "  -f, --fakeroot\n  -F, --force\n      --mksquashfs-args string", True),
+        ("apptainer version 1.1.9", "  -f, --fakeroot\n  -F, --force\n      --mksquashfs-args string", True),
+        ("singularity-ce version 4.1.0", "  -f, --fakeroot\n      --build-arg strings\n  -F, --force", False),
+        ("apptainer version 1.4.5", "  -f, --fakeroot\n      --build-arg strings\n  -F, --force", False),
+    ],
+)
+def test_a_runtime_that_is_too_old_to_build_a_recipe_is_one_line(tmp_path, version, help_of_build, refused):
+    (tmp_path / "own.def").write_text("Bootstrap: scratch\n")
+    runtime = tmp_path / "runtime"
+    answers = f"case $* in --version) echo '{version}' ;; *--help) printf '{help_of_build}' ;; *) exit 3 ;; esac"
+    write_program(runtime, answers)
+    places = {"recipes": tmp_path, "images": tmp_path / "images", "jars": tmp_path / "jars"}
+    wanted = {"runtime": str(runtime), "architecture": "x86_64", "release": "bookworm", "family": "openmpi"}
+    image = image_build.image_of("own", **places, **wanted)
+    if not refused:
+        image.prepare()
+        return
+    with pytest.raises(UnsupportedError) as caught:
+        image.ensure()
+    assert str(caught.value) == (
+        f"no image: {version} is too old to build own: it has no --build-arg; name a ready image in the site's extras, "
+        "images"
+    )
+
+
+def test_a_runtime_has_options_for_gpus_of_both_kinds():
+    found = {
+        name: [by_name(name).gpu_words(arch) for arch in ("sm_70", "", "gfx90a")] for name in ("Apptainer", "Docker")
+    }
+    of_amd = "--device=/dev/kfd --device=/dev/dri"
+    assert found == {"Apptainer": ["--nv", "--nv", "--rocm"], "Docker": ["--gpus=all", "--gpus=all", of_amd]}
 
 
 def test_a_way_to_run_images_is_part_of_a_runtime():

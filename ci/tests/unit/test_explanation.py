@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import facts_of
 from containercheck import Metric
+from containercheck.job import run_observation
 from containercheck.job.contract import FABRICS, MEASURED
 from containercheck.job.explain import causes, explanation, halving, rules, use_rules
 from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
@@ -667,6 +668,57 @@ def test_attributes_of_processes_are_named_and_taken_back_before_the_program():
     before = [word for cause in found_causes for word in shlex.split(cause.change.value)]
     assert subprocess.check_output([*spoilt, *program], text=True) == "0077\n5000\nidle\n"
     assert subprocess.check_output([*spoilt, *before, *program], text=True) == "0022\n50\nnone: prio 0\n"
+
+
+#: Libraries of a run over InfiniBand, as /proc/<pid>/maps has them: of rdma-core 44 in an image, of OFED on the host.
+IN_IMAGE = ["libibverbs.so.1.14.44.0", "libibverbs/libmlx5-rdmav34.so", "libmlx5.so.1.24.44.0", "libucp.so.0.0.0"]
+ON_HOST = ["libibverbs.so.1.8.28.0", "libmlx5.so.1.11.28.0", "libucp.so.0.0.0"]
+
+
+@pytest.mark.parametrize(
+    ("inside", "opened", "said"),
+    [
+        (
+            IN_IMAGE,
+            True,
+            "versions differ on a fabric: libibverbs 1.14.44.0 and libmlx5 1.24.44.0 in the container, "
+            "libibverbs 1.8.28.0 and libmlx5 1.11.28.0 on the host, with mlx5_0 (mlx5_core 5.8-1.0.1)",
+        ),
+        (ON_HOST, True, None),
+        # What only one side has loaded is another rule's.
+        (["libibverbs.so.1.8.28.0"], True, None),
+        # Without an adapter nothing goes through them.
+        (IN_IMAGE, False, None),
+    ],
+)
+def test_other_versions_of_a_fabrics_libraries_are_named_and_never_called_the_cause(tmp_path, inside, opened, said):
+    """MIPT section 3: HPL was 60 times slower with other versions, and no basic check showed it."""
+    verbs, card = tmp_path / "sys/class/infiniband_verbs/uverbs0", tmp_path / "sys/class/infiniband/mlx5_0/device"
+    for directory in (verbs, card, tmp_path / "sys/module/mlx5_core"):
+        directory.mkdir(parents=True)
+    (verbs / "ibdev").write_text("mlx5_0\n")
+    (card / "driver").symlink_to("../../../bus/pci/drivers/mlx5_core")
+    (tmp_path / "sys/module/mlx5_core/version").write_text("5.8-1.0.1\n")
+    devices = [run_observation.adapter("/dev/infiniband/uverbs0", tmp_path)]
+
+    def use(names):
+        rows = (f"7f00-7f01 r-xp 00000000 fd:01 7 /usr/lib64/{name}\n" for name in names)
+        (tmp_path / "maps").write_text("".join(rows))
+        libraries, _ = run_observation.mapped(tmp_path)
+        return Use(10.0, 19.0, libraries=frozenset(libraries), devices=frozenset(devices if opened else []))
+
+    named = [
+        cause for cause in found(CONTAINER, LATENCY, uses=(use(ON_HOST), use(inside))) if cause.about == "libraries"
+    ]
+    assert [cause.sentence for cause in named] == ([said] if said else [])
+    assert all(cause.change is None for cause in named)
+
+
+def test_an_unknown_device_of_a_fabric_is_named_by_its_path(tmp_path):
+    (tmp_path / "sys/class/hfi1/hfi1_0/device").mkdir(parents=True)
+    (tmp_path / "sys/class/hfi1/hfi1_0/device/driver").symlink_to("/bus/hfi1")
+    named = [run_observation.adapter(f"/dev/hfi1_{number}", tmp_path) for number in (0, 1)]
+    assert named == ["hfi1_0 (hfi1)", "/dev/hfi1_1"]
 
 
 def test_a_script_of_the_image_is_named_for_starts_and_taken_back_by_nothing_bound_over_it():

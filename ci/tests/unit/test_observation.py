@@ -212,7 +212,7 @@ def test_connections_of_both_versions_of_ip_and_devices_of_fabrics_are_seen(tmp_
     )
     assert run_observation._interfaces(tmp_path, {"7", "8"}) == {"fab0", "eth0"}
     assert run_observation._interfaces(tmp_path, {"8"}) == {"eth0"}
-    targets = ["/dev/infiniband/uverbs0", "/dev/null", "socket:[7]"]
+    targets = ["/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm", "/dev/null", "socket:[7]"]
     monkeypatch.setattr(run_observation.processes, "open_files", lambda place: targets)
     assert run_observation.opened(os.getpid())[1] == {"/dev/infiniband/uverbs0"}
 

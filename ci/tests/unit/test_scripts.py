@@ -15,7 +15,7 @@ from containercheck import skip_unless
 from containercheck.application.declare import skip_without_threads
 from containercheck.job import architectures, contract
 from containercheck.job.outputs import reasons
-from isolation import EXPECTED, OWN, SHARED
+from isolation import EXPECTED, OWN, PROTECTED, SHARED
 
 SOURCES = REPOSITORY / "checks" / "src"
 
@@ -55,7 +55,10 @@ def test_pages_of_files_count_once_for_all_processes_of_a_program():
 def test_two_shells_of_the_host_see_all_of_each_other_and_leave_nothing():
     done = run("isolation", "--", "sh")
     answers = dict(line.split(" ")[1:] for line in done.stdout.splitlines())
-    assert (done.stderr, answers) == ("", {**SHARED, "user": "same", "more_capabilities": "0", "namespaces": "none"})
+    expected = {**SHARED, "user": "same", "more_capabilities": "0", "namespaces": "none"}
+    assert (done.stderr, {name: answers.pop(name) for name in expected}) == ("", expected)
+    # How the root of this machine is mounted is its own affair.
+    assert {*answers} == {*PROTECTED, "new_privileges", "seccomp"} and "unknown" not in answers.values()
     assert [name for place in ("/tmp", "/dev/shm") for name in os.listdir(place) if "containercheck_" in name] == []
     done = run("isolation", "--", "false")
     assert (done.stdout, done.stderr.partition("isolation.py: ")[2].strip()) == (
@@ -80,6 +83,16 @@ def test_a_shell_alone_sees_nothing_of_another_one_and_not_itself():
         # Capabilities count where they are power over the node.
         ({"effective": "7"}, "more_capabilities", "2"),
         ({"effective": "7", "ns_user": "user:[1]"}, "more_capabilities", "0"),
+        ({"root": "ro,nosuid,nodev,relatime"}, "setuid", "no"),
+        ({"root": "rw,relatime"}, "setuid", "yes"),
+        # No program gains privileges, whatever the mount allows.
+        ({"root": "rw,relatime", "confined": "1"}, "setuid", "no"),
+        ({"root": "rw,relatime"}, "devices", "yes"),
+        ({"root": "ro,nodev"}, "devices", "no"),
+        ({"root": "rw,nosuid,errors=remount-ro"}, "image", "writable"),
+        ({"root": "ro,nosuid"}, "image", "readonly"),
+        ({"confined": "1"}, "new_privileges", "no"),
+        ({"seccomp": "2"}, "seccomp", "2"),
     ],
 )
 def test_each_difference_of_two_containers_is_seen(monkeypatch, facts, name, answer):
@@ -94,7 +107,7 @@ def test_each_difference_of_two_containers_is_seen(monkeypatch, facts, name, ans
 
 
 def test_runtimes_that_share_and_that_separate_are_told_apart():
-    assert EXPECTED["Apptainer"] is SHARED and EXPECTED["Docker"] is OWN
+    assert EXPECTED["Apptainer"] == {**SHARED, **PROTECTED} and EXPECTED["Docker"] is OWN
     assert all(SHARED[name] != OWN[name] for name in SHARED)
 
 

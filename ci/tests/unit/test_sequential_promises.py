@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+from itertools import permutations, product
 from pathlib import Path
 
 import boundaries as made
@@ -58,11 +59,59 @@ def test_hopeless_is_what_is_too_wild_for_any_verdict():
 # The table.
 
 
+@pytest.mark.parametrize("kind", ["fail", "zero", "t_fail", "t_zero"])
+def test_more_metrics_need_more(kind):
+    rows = [[math.inf if least is None else least for least in TABLE[kind][key]] for key in TABLE[kind]]
+    assert [int(key) for key in TABLE[kind]] == sorted(made.METRICS)
+    for row, larger in zip(rows, rows[1:]):
+        assert all(fewer <= other for fewer, other in zip(row, larger))
+
+
+def test_the_table_is_sane():
+    assert set(range(1, 33)) <= {int(key) for key in TABLE["fail"]}
+    every = [("pass", "pass", TABLE["pass"], 0.05)]
+    every += [
+        (kind, key, row, TABLE["alpha"][kind] / int(key))
+        for kind in ("fail", "zero")
+        for key, row in TABLE[kind].items()
+    ]
+    for kind, key, row, alpha in every:
+        assert len(row) == HORIZON
+        first = next(index for index, least in enumerate(row) if least is not None)
+        assert None not in row[first:] and row[first:] == sorted(row[first:]), (kind, key)
+        for index in range(first, HORIZON):
+            rounds = index + 1
+            assert rounds * (rounds + 1) / 4 < row[index] <= rounds * (rounds + 1) / 2
+            # A boundary's own tail is no more than what is spent by then.
+            assert made.marginal(rounds)[row[index]] <= alpha * math.sqrt(rounds / HORIZON)
+    for key, row in TABLE["zero"].items():
+        assert all(least is None or least >= other for least, other in zip(row, TABLE["fail"][key]))
+    assert TABLE["pass"] == TABLE["fail"]["1"]
+
+
 def test_the_first_rounds_of_the_table_are_exact():
     alpha = 0.05 * TABLE["shares"]["ranks"]
     row, crossed = made.exact(alpha, last=12)
     assert row == TABLE["pass"][:12]
     assert 0.4 * alpha < crossed <= alpha * math.sqrt(12 / 40)
+
+
+def test_the_exact_chain_agrees_with_all_signs_and_orders():
+    # All 2^4 signs and 4! orders of the sizes 1 to 4: how many cross 3 after two rounds, or 8 after four.
+    crossed = 0
+    for order in permutations([1, 2, 3, 4]):
+        for signs in product([-1, 1], repeat=4):
+            d = [size * sign for size, sign in zip(order, signs)]
+            t = [sum(d[i] + d[j] > 0 for j in range(n) for i in range(j + 1)) for n in range(1, 5)]
+            crossed += t[1] >= 3 or t[3] >= 8
+    bounds = iter([None, 3, None, 8])
+    original = made._smallest
+    try:
+        made._smallest = lambda *_: next(bounds)
+        _, probability = made.exact(0.05, last=4)
+    finally:
+        made._smallest = original
+    assert probability == pytest.approx(crossed / (24 * 16))
 
 
 def test_the_boundaries_of_t_spend_what_they_may():

@@ -84,7 +84,7 @@ def test_cores_are_physical_ones_and_gpus_are_counted(partition):
         {"type": "nic", "arch": "hdr", "num_devices": 7},
     ]
     found = Site.of(partition(processor=PROCESSOR, devices=devices))
-    assert (found.partition, found.cores, found.gpus) == ("cluster:compute", 8, 4)
+    assert (found.partition, found.cores, found.gpus, found.gpu_arch) == ("cluster:compute", 8, 4, "sm_70")
 
 
 def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(partition):
@@ -169,7 +169,7 @@ def test_caches_are_the_sites_or_below_the_users_own(partition, monkeypatch, tmp
 
 def test_nodes_without_a_partition_of_that_size_are_not_generated(monkeypatch):
     small = Site("a:small", False, None, 4, 0, max_nodes=1)
-    big = Site("a:big", False, None, 48, 0, max_nodes=6, file_systems={"scratch": "/scratch"})
+    big = Site("a:big", False, None, 48, 2, max_nodes=6, file_systems={"scratch": "/scratch"})
     monkeypatch.setattr(sites, "current", lambda: (small, big))
     assert sites.node_counts() == [1, 2, 4]
     assert sites.partitions_with(1) == ["a:small", "a:big"]
@@ -177,6 +177,7 @@ def test_nodes_without_a_partition_of_that_size_are_not_generated(monkeypatch):
     assert sites.partitions_with(8) == []
     assert sites.core_counts() == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
     assert sites.file_systems() == ["scratch"]
+    assert sites.partitions_with_gpus() == ["a:big"]
 
 
 def test_a_site_names_further_node_counts_and_numbers_of_ranks(monkeypatch):

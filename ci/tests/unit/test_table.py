@@ -110,6 +110,29 @@ def test_the_same_build_is_one_line_of_a_case_and_no_remark_on_each_metric():
     ]
 
 
+def test_the_network_of_generic_containers_on_several_nodes_is_one_line_for_all_that_used_it():
+    tcp, fabric = {"interfaces": ["eth0", "lo"]}, {"devices": ["mlx5_0 (mlx5_core)"], "interfaces": ["eth0"]}
+
+    def case(name, nodes, generic, bare=fabric, variant="generic"):
+        return made.case(name, variant, nodes, provenance={"uses": {variant: generic, "bare": bare}})
+
+    cases = [case("HPL", 2, tcp), case("IMB", 4, tcp), case("BTMZ", 2, fabric), case("Code", 2, tcp, tcp)]
+    # On one node nothing goes over a network; nothing is said of what was not seen.
+    others = [case("HPL", 1, tcp), case("FFT", 2, {}), case("HPL", 2, fabric, variant="integrated"), made.case(nodes=2)]
+    assert table.networks(made.cases([*cases, *others])) == [
+        "HPL generic, 2 node(s); IMB generic, 4 node(s): over TCP (eth0), and bare over mlx5_0",
+        "BTMZ generic, 2 node(s): over mlx5_0",
+        "Code generic, 2 node(s): over TCP (eth0)",
+    ]
+
+
+def test_a_second_runtime_of_a_site_changes_no_name_and_no_series_of_the_first():
+    (before,) = made.cases([made.case("HPL")])
+    first, other = made.cases([made.case("HPL", axes=f" %platform={name}") for name in ("first", "Podman")])
+    assert (first.label, first.identity) == (before.label, before.identity) and first.label == "HPL"
+    assert other.label == "HPL platform=Podman" and other.identity != before.identity
+
+
 def test_sides_other_than_bare_and_the_variant_are_named():
     old = {**COMPARED, "baseline_label": "apptainer 1.3", "subject_label": "apptainer 1.4"}
     heading, first, second, *_ = lines_of(old, COMPARED)

@@ -39,6 +39,8 @@ TREES = {"spack": spack_install.SpackEnvironment, "easybuild": easybuild_install
 _ERROR = "error: the tree "
 #: Warning of debootstrap that it does not check signatures.
 _UNSIGNED = "Cannot check Release signature"
+#: Option with the value of an argument of a recipe, since Apptainer 1.2 and SingularityCE 4.0.
+_ARGUMENT = "--build-arg"
 #: Advice for a site, in messages.
 _INSTEAD = "name a ready image in the site's extras, images"
 
@@ -187,10 +189,15 @@ class Image(image_files.ImageEntry):
         """Provide the image that the recipe builds upon, or a mirror, and its jars or its tree.
 
         :raises CacheError: one of them cannot be provided.
-        :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
+        :raises UnsupportedError: the recipe is for another family of MPI, release or architecture, or the runtime is
+            too old.
         """
         shop = self.workshop
         self.recipe.require(shop.architecture, shop.release, shop.family)
+        options = image_files.build_help(shop.runtime)
+        if options and _ARGUMENT not in options:
+            known = f"{image_files.version_of(shop.runtime)} is too old to build {self.name}: it has no {_ARGUMENT}"
+            raise UnsupportedError(f"no image: {known}; {_INSTEAD}")
         if self.recipe.is_bootstrapped:
             machine.require_keyring()
         if self.base:
@@ -220,7 +227,7 @@ class Image(image_files.ImageEntry):
             installed = {"tree": self.tree.pack(archive)}
             arguments += [f"TREE={archive}", f"PROGRAM={self.tree.program_path()}"]
         for argument in arguments:
-            options += ["--build-arg", argument]
+            options += [_ARGUMENT, argument]
         if f"{PIP_DIRECTORY}/pip.conf" in self.recipe.text:
             options += ["--bind", f"{machine.copy_pip_settings(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
         # Paths in %files of a recipe are relative to the repository.

@@ -8,6 +8,7 @@ Standard library only, Python 3.6 or newer.
 """
 
 import contextlib
+import functools
 import json
 import platform
 import re
@@ -158,13 +159,19 @@ def build_environment(runtime: str, directory: Path) -> Dict[str, str]:
     return {variable: str(directory)} if variable else {}
 
 
-def compression_options(runtime: str) -> List[str]:
-    """Return the options for :data:`COMPRESSION`; none for a runtime that does not have them."""
+@functools.lru_cache(maxsize=None)
+def build_help(runtime: str) -> str:
+    """Return a runtime's own description of its options for building images; empty if it does not run."""
     try:
         output = subprocess.run([runtime, "build", "--help"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     except OSError:
-        return []
-    return COMPRESSION if COMPRESSION[0].encode() in output else []
+        return ""
+    return output.decode(errors="replace")
+
+
+def compression_options(runtime: str) -> List[str]:
+    """Return the options for :data:`COMPRESSION`; none for a runtime that does not have them."""
+    return COMPRESSION if COMPRESSION[0] in build_help(runtime) else []
 
 
 def inside(command: str) -> List[str]:

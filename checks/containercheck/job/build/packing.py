@@ -14,7 +14,7 @@ import os
 import re
 import tarfile
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 from containercheck.job.build import cache
 from containercheck.job.build.cache import CacheError
@@ -26,6 +26,8 @@ _SPACK_DATA = (".spack", ".spack-view")
 #: Endings of files, and names of directories, that only compilers read; most of WRF's tree are such files.
 _FOR_COMPILERS = (".a", ".mod", ".o")
 _OF_COMPILERS = ("include", "libexec")
+#: Names of shared libraries, with or without a version.
+_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
 class UnpackableError(CacheError):
@@ -58,7 +60,8 @@ class Tree(cache.Entry):
     def pack(self, archive: Path) -> Dict[str, Any]:
         """Write an archive (tar) with paths from the image's root, and return the facts of its content.
 
-        ``executable`` has the SHA-256 of the installed program, and that of the packed program.
+        ``executable`` has the SHA-256 of the installed program, and that of the packed program. ``libraries`` has that
+        of each installed shared library, by that of the packed one.
 
         :raises UnpackableError: something that the program needs cannot be packed, or a path is too short.
         :raises OSError: a file cannot be read, or the archive cannot be written.
@@ -66,13 +69,14 @@ class Tree(cache.Entry):
         names = self.directories()
         # A view's path is a link; programs may also contain the path of its target.
         change = replacing(places({**names, **{str(Path(path).resolve()): name for path, name in names.items()}}))
+        libraries: Dict[str, str] = {}
         with tarfile.open(str(archive), "w", format=tarfile.GNU_FORMAT) as stream:
             for path, name in sorted(names.items()):
-                _add(stream, str(Path(path).resolve()), f"{PLACE[1:]}/{name}", change)
+                for installed, packed in _add(stream, str(Path(path).resolve()), f"{PLACE[1:]}/{name}", change):
+                    libraries[packed] = installed
         (view,) = (path for path, name in names.items() if name == VIEW)
         content = Path(view, self.program_path()).read_bytes()
-        digests = [hashlib.sha256(data).hexdigest() for data in (content, change(content))]
-        return {**self.facts(), "executable": digests}
+        return {**self.facts(), "executable": [*_digests(content, change(content))], "libraries": libraries}
 
 
 def places(names: Dict[str, str]) -> Dict[str, str]:
@@ -104,8 +108,17 @@ def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
     return lambda content: pattern.sub(lambda match: replacements[match.group()], content)
 
 
-def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[bytes], bytes]) -> None:
-    """Add a directory to the archive under another name, with changed files and links, as root's."""
+def _digests(installed: bytes, packed: bytes) -> Tuple[str, str]:
+    return hashlib.sha256(installed).hexdigest(), hashlib.sha256(packed).hexdigest()
+
+
+def _add(
+    archive: tarfile.TarFile, directory: str, name: str, change: Callable[[bytes], bytes]
+) -> Iterator[Tuple[str, str]]:
+    """Add a directory to the archive under another name, with changed files and links, as root's.
+
+    Yield both digests of each shared library.
+    """
     for path in (directory, *_below(directory)):
         entry = archive.gettarinfo(path, name + path[len(directory) :])
         entry.uid = entry.gid = 0
@@ -113,7 +126,11 @@ def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[
         if entry.issym():
             entry.linkname = os.fsdecode(change(os.fsencode(entry.linkname)))
         if entry.isreg():
-            archive.addfile(entry, io.BytesIO(change(Path(path).read_bytes())))
+            content = Path(path).read_bytes()
+            packed = change(content)
+            archive.addfile(entry, io.BytesIO(packed))
+            if _LIBRARY.search(path):
+                yield _digests(content, packed)
         else:
             archive.addfile(entry)
 

@@ -25,6 +25,8 @@ from containercheck.job.build.packing import VIEW, UnpackableError
 
 #: Names of the environment's own file, of its lock file, and of the files that it includes.
 NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
+#: Variant of programs that use GPUs, in an environment's file for processors only.
+_NO_GPUS = "~cuda"
 #: File in the prefix of each package that Spack installed.
 _RECEIPT = Path(".spack", "spec.json")
 #: Beginnings of lines of Spack's output without information.
@@ -56,6 +58,7 @@ class SpackEnvironment(packing.Tree):
     :param site_file: the site's file, if it has one.
     :param program: program that the view must have, by its path there; empty for no particular one.
     :param packed: whether the environment is for an image, which has no libraries of the site's own.
+    :param gpus: variants in place of ``~cuda`` in the environment's file, for a program that uses GPUs.
     """
 
     kind, folder = "cache of Spack's environments", "spacks"
@@ -71,6 +74,7 @@ class SpackEnvironment(packing.Tree):
         site_file: Optional[cache.AnyPath] = None,
         program: str = "",
         packed: bool = False,
+        gpus: str = "",
     ) -> None:
         """Determine the path in the cache.
 
@@ -79,6 +83,7 @@ class SpackEnvironment(packing.Tree):
         """
         self._source, self._site = Path(environment).resolve(), site_file
         self.processor, self._command, self.program, self._packed = target, command, program, packed
+        self._gpus = gpus
         super().__init__(self._source.name, directory, self._source.name, architecture)
         self.move(self.path.parent)
 
@@ -110,6 +115,7 @@ class SpackEnvironment(packing.Tree):
                 texts[name] = path.read_text()
             except OSError as error:
                 raise CacheError(f"no software: Spack's file {path} cannot be read: {error.strerror}") from None
+        texts[NAME] = texts[NAME].replace(_NO_GPUS, self._gpus or _NO_GPUS)
         return texts
 
     @property

@@ -93,7 +93,7 @@ class Use(NamedTuple):
     :ivar memory, memory_limit: most bytes that its processes held, and bytes that its cgroup allows; 0 for no limit.
     :ivar switched_out: how often its processes had to leave their processor to another one.
     :ivar shared_memory: segments in /dev/shm that were mapped.
-    :ivar devices: of fabrics that its processes had open.
+    :ivar devices: adapters of fabrics that its processes had open, with their drivers (run_observation.adapter).
     :ivar processors: on which the threads of its processes may run, all together; 0 if that is not known.
     :ivar read: bytes that its processes read from disks.
     :ivar user_namespaces: of the processes that computed, without that of the job.

@@ -1,7 +1,7 @@
 """Find the differences between the resources that the runs of both sides used, by the rules of ``rules.ini``."""
 
 import re
-from typing import Callable, FrozenSet, Iterable, Iterator, Mapping, Optional, Sequence, Set
+from typing import Callable, Dict, FrozenSet, Iterable, Iterator, Mapping, Optional, Sequence, Set
 
 from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.job.explain.causes import (
@@ -36,6 +36,8 @@ _REFERENCE_NAME = "the reference BLAS"
 #: Families of MPI and of OpenMP, by the names of their libraries.
 _MPI_LIBRARIES = {OPEN_MPI: r"/libmpi\.so\.(?!12\b)", MPICH: r"/libmpich|/libmpi\.so\.12\b"}
 _OPENMP = {"GNU's": r"/libgomp", "LLVM's or Intel's": r"/lib(omp|iomp5)\b"}
+#: Files of the libraries of fabrics that have their version in their name.
+_OF_FABRIC = re.compile(r"/(libibverbs|librdmacm|libmlx\d|libfabric|libpsm[23])\.so\.([\d.]+)$")
 #: Settings by which Open MPI does not try to copy from the memory of other ranks: of version 4, and of 5.
 NO_DIRECT_COPIES = ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_smsc=^cma")
 #: Part of a cgroup's memory from which on it is tight.
@@ -195,6 +197,22 @@ def fabric_devices(bare: Use, container: Use) -> Iterator[Cause]:
         yield RULES["fabric"].cause(host=min(bare.devices))
 
 
+def fabric_versions(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause if libraries of a fabric that is used have other versions in the container than on the host."""
+    inside, host = (_versions(side.libraries) for side in (container, bare))
+    names = sorted(name for name in host if inside.get(name, host[name]) != host[name])
+    devices = sorted(bare.devices | container.devices)
+    if names and devices:
+        of_side = [" and ".join(f"{name} {side[name]}" for name in names) for side in (inside, host)]
+        yield RULES["fabric versions"].cause(container=of_side[0], host=of_side[1], device=devices[0])
+
+
+def _versions(paths: FrozenSet[str]) -> Dict[str, str]:
+    """Return the versions of a fabric's libraries, by name, from the names of their files; UCX has none there."""
+    matches = (_OF_FABRIC.search(path) for path in paths)
+    return {match[1]: match[2] for match in matches if match}
+
+
 def where_threads_run(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause if the threads of the container may run on at most half of the processors of bare's."""
     if container.processors and 2 * container.processors <= bare.processors:
@@ -231,6 +249,7 @@ RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
     rates,
     interfaces,
     fabric_devices,
+    fabric_versions,
     where_threads_run,
     reads,
     helpers,

@@ -14,10 +14,14 @@ from containercheck.job import contract, texts
 from containercheck.job.verdict.findings import roomiest, starts
 
 #: Facts that a program prints about its build, by their names. If the image has the tree that bare runs, ``executable``
-#: is the digest of the ranks' program.
-Build = Mapping[str, str]
-#: Beginning of the line about two sides with the same executable.
+#: is the digest of the ranks' program, and :data:`LIBRARIES` has those of the libraries that they loaded from the tree.
+Build = Mapping[str, Any]
+#: Key of the digests of libraries, as they are installed, by name; empty for libraries from elsewhere.
+LIBRARIES = "libraries"
+#: Beginning of the line about two sides with the same executable and libraries.
 SAME = "same build"
+#: Beginning of the line about other sides, and most libraries that it names.
+OTHER, MOST_NAMED = "not the same build", 3
 
 
 def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, Build]:
@@ -27,14 +31,18 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
     :param runs: of the record.
     """
     builds: Dict[str, Build] = {}
-    packed = _packed_executable(stagedir)
+    packed_tree = tree(stagedir)
     for run in runs:
         if run["side"] not in builds and run["status"] == 0:
             builds[run["side"]] = _printed_in(identity, stagedir / run["output"])
             digest = run.get("executable", "")
-            if packed and digest:
-                # Packing replaced the paths in the program.
-                own = {"executable": packed[0] if digest == packed[1] else digest}
+            if packed_tree and digest:
+                # Packing replaced the paths in the files.
+                installed, packed = packed_tree["executable"]
+                by_packed = packed_tree.get(LIBRARIES, {})
+                in_tree = {**{each: each for each in by_packed.values()}, **by_packed}
+                libraries = {name: in_tree.get(each, "") for name, each in run.get(LIBRARIES, {}).items()}
+                own = {"executable": installed if digest == packed else digest, LIBRARIES: libraries}
                 builds[run["side"]] = {**builds[run["side"]], **own}
     return {side: build for side, build in builds.items() if build}
 
@@ -47,24 +55,42 @@ def known(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: 
 
 def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
     """Return each build as a line."""
-    return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
+    return {name: ", ".join(map(str, _without_libraries(build).values())) for name, build in builds.items()}
+
+
+def _without_libraries(build: Build) -> Dict[str, Any]:
+    """Return the facts of a build without the libraries: those that are seen depend on the moment of the look."""
+    return {name: value for name, value in build.items() if name != LIBRARIES}
 
 
 def difference(baseline: Build, subject: Build) -> str:
-    """Return a line about two builds, the baseline's first; empty if they print the same, or nothing."""
-    common = [name for name in baseline if name in subject]
-    if all(baseline[name] == subject[name] for name in common):
-        return f"{SAME}, executable {baseline['executable'][:12]}" if "executable" in common else ""
-    first, second = (" ".join(build[name][:40] for name in common if build[name]) for build in (baseline, subject))
-    return f"not the same build: {first} against {second}"
+    """Return a line about two builds, the baseline's first; empty if they print the same, or nothing.
+
+    Of libraries, those count that both sides have loaded.
+    """
+    common = [name for name in _without_libraries(baseline) if name in subject]
+    if any(baseline[name] != subject[name] for name in common):
+        first, second = (" ".join(build[name][:40] for name in common if build[name]) for build in (baseline, subject))
+        return f"{OTHER}: {first} against {second}"
+    if "executable" not in common:
+        return ""
+    host, inside = (build.get(LIBRARIES, {}) for build in (baseline, subject))
+    shared = sorted(name for name in host if name in inside and (host[name] or inside[name]))
+    others = [name for name in shared if host[name] != inside[name]]
+    if others:
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        return f"{OTHER}: the same executable with another {', '.join(others[:MOST_NAMED])}{more}"
+    counted = f" and {len(shared)} librar{'y' if len(shared) == 1 else 'ies'}" if shared else ""
+    return f"{SAME}, executable {baseline['executable'][:12]}{counted}"
 
 
-def _packed_executable(stagedir: Path) -> List[str]:
-    """Return the digests of the program in the image's tree, installed and packed; empty if unknown."""
+def tree(stagedir: Path) -> Dict[str, Any]:
+    """Return the facts of the image's tree (job/build/packing.py); empty if the image has other software."""
     try:
-        return list(json.loads((stagedir / contract.IMAGE_RECORD).read_text())["tree"]["executable"])
+        facts = json.loads((stagedir / contract.IMAGE_RECORD).read_text())["tree"]
+        return dict(facts) if len(facts["executable"]) == 2 else {}
     except (OSError, ValueError, LookupError, TypeError):
-        return []
+        return {}
 
 
 def _printed_in(identity: Iterable[Any], output: Path) -> Build:
@@ -93,7 +119,7 @@ def provenance(record: Mapping[str, Any], builds: Mapping[str, Build], stagedir:
         "host": record["host"],
         "machine": record["machine"],
         "kept_awake": record["kept_awake"],
-        "builds": {side: dict(build) for side, build in builds.items()},
+        "builds": {side: _without_libraries(build) for side, build in builds.items()},
         "mpi": {side: paths for side, paths in libraries.items() if paths},
         "bound": {side: run["bound"] for side, run in seen.items() if run},
         "runtimes": _runtimes(sides, stagedir),
@@ -105,6 +131,7 @@ def provenance(record: Mapping[str, Any], builds: Mapping[str, Build], stagedir:
     if (stagedir / contract.IMAGE_RECORD).exists():
         # Only images with the tree of bare have a release; a site's own image has none.
         facts.update(_image(stagedir / contract.IMAGE_RECORD, ("release", "id", "source", "tree")))
+        facts.get("image_tree", {}).pop(LIBRARIES, None)
     # Sides may have their own images.
     images = sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json")))
     if images:
