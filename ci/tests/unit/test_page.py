@@ -191,12 +191,12 @@ def test_of_very_many_failures_only_the_first_are_shown_in_full():
 
 def test_a_cause_is_in_the_line_of_its_case_and_its_proof_in_the_message():
     sentence = "the stack is smaller in the container"
-    cause = {"rule": "limit", "about": "stack", "sentence": sentence, "result": None}
+    cause = {"rule": "limit", "about": "stack", "sentence": sentence, "remedy": "raise it", "result": None}
     reason = "slower\nproven: with Max stack size at 8388608 the overhead is +0.4 %\ndo: raise it (D12.6 4.4.3)"
     rows = [made.row(verdict="fail")]
     _, root = rendered(night(made.case(result="fail", fail_reason=reason, rows=rows, causes=[cause])))
     (details,) = failures(root)
-    assert text(details.find("summary")).endswith(f": slower …possible cause: {sentence}")
+    assert text(details.find("summary")).endswith(f": slower …possible cause: {sentence}; to try: raise it")
     assert " ".join(reason.split()) in text(details)
 
 
