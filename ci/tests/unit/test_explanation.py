@@ -11,10 +11,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import facts_of
+from conftest import facts_of, write_program
 from containercheck import Metric
 from containercheck.job import start_ranks
-from containercheck.job.contract import FABRICS, MEASURED
+from containercheck.job.contract import FABRICS, MEASURED, WORKDIR
 from containercheck.job.explain import causes, explanation, halving, rules, use_rules
 from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
 from containercheck.job.explain.observations import Observation, Use, pairs_of
@@ -108,14 +108,14 @@ SEEN = [
         {"cgroup_limits": {"processors": 0.5}},
         TIME,
         None,
-        "the container's cgroup allows it the time of 0.5 of 4",
+        "the container's cgroup allows it the time of 0.5 processors (4 on the host)",
         OF_CPUS,
     ),
     (
         {"cgroup_limits": {"processes": 10}},
         TIME,
         None,
-        "the container's cgroup allows it 10 processes and thr",
+        "the container's cgroup allows it 10 processes and threads (no limit on the host)",
         OF_PIDS,
     ),
     ({"machine": "aarch64"}, TIME, None, "programs run on aarch64 in the container, on x86_64 on the host", None),
@@ -184,7 +184,7 @@ def test_a_variable_is_removed_or_set_as_on_the_host():
 BUSY = Use(10.0, 19.0, 1.0, 0.0, 1, frozenset(["/usr/lib/openblas-serial/libopenblas-r0.so"]), frozenset(["fab0"]))
 BUSY = BUSY._replace(watched=10.0, processors=4, devices=frozenset(["/dev/infiniband/uverbs0"]))
 OF_RUNS = [
-    ({"throttled": [90, 100, 0.5]}, TIME, "the container's cgroup limits it to 0.5 processors"),
+    ({"throttled": [90, 100, 0.5]}, TIME, "the container's cgroup limits it to 0.5 processors (4 on the host): it"),
     ({"throttled": [1, 100, 0.5]}, TIME, None),
     ({"threads": 64}, TIME, "a process has 64 threads in the container, 1 on the host"),
     ({"libraries": frozenset(["/usr/lib/blas/libblas.so.3"])}, TIME, "linear algebra is the reference"),
@@ -197,7 +197,7 @@ OF_RUNS = [
     ({"user_namespaces": 2}, TIME, "the ranks of a node are in 2 user namespaces in the container"),
     # Memory that is tight explains more than files.
     ({"memory_limit": 2 << 30}, TIME, None),
-    ({"memory_limit": 2 << 30, "memory": 1.5 * 2**30}, TIME, "the container's cgroup limits its memory to 2 GiB, of"),
+    ({"memory_limit": 2 << 30, "memory": 1.5 * 2**30}, TIME, "the container's cgroup limits its memory to 2 GiB (no"),
     ({"faults": 9000.0}, TIME, None),
     ({"faults": 90000.0}, TIME, "processes take 9000 page faults"),
     ({"major_faults": 9000.0}, TIME, None),
@@ -237,6 +237,20 @@ def test_what_the_runs_used_is_named_for_the_metrics_that_it_can_slow(facts, met
 def test_a_library_that_only_one_side_has_is_named(on_host, in_container, sentence):
     uses = loaded(*on_host), loaded(*in_container)
     assert [cause.sentence for cause in found(CONTAINER, TIME, uses=uses)] == ([sentence] if sentence else [])
+
+
+@pytest.mark.parametrize(
+    ("program", "printed", "status", "found"),
+    [
+        ("dpkg-query", "libopenblas0-serial:amd64: /x/libblas.so", 0, "libopenblas0-serial (/x/libblas.so)"),
+        ("rpm", "openblas-serial:", 0, "openblas-serial (/x/libblas.so)"),
+        ("rpm", "file /x/libblas.so is not owned by any package", 1, "/x/libblas.so"),
+    ],
+)
+def test_a_library_of_the_host_is_named_with_its_package(tmp_path, monkeypatch, program, printed, status, found):
+    write_program(tmp_path / program, f"echo '{printed}'; exit {status}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert use_rules.packaged.__wrapped__("/x/libblas.so") == found
 
 
 def test_without_what_the_runs_loaded_no_library_is_missing():
@@ -392,6 +406,19 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
             "a run takes 1.4 s, 0.3 s on the host; 1.3 s pass before the program begins "
             "(launcher, runtime, scripts of the image's environment)",
         ),
+        (
+            Use(10.0, disk=0.1, read=1 << 20),
+            Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e5, major_faults=900.0),
+            0.0,
+            "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 100000 more page faults; "
+            "900 more of these read a file",
+        ),
+        (
+            Use(10.0, 1.0),
+            Use(14.0, 1.0, disk=6.0),
+            0.0,
+            "a run takes 14 s, 10 s on the host; of 4 s more, 3 waiting for disks, 1 waiting",
+        ),
         # The run takes as long, or is not known.
         (Use(10.0, 19.0, 1.0), Use(10.5, 19.0, 1.0), 0.1, ""),
         (Use(), Use(), 0.0, ""),
@@ -506,7 +533,7 @@ def test_a_part_is_told_as_a_part_and_whether_it_may_be_all(rest, overhead, fact
     assert not explanation.is_proven(cause) and "proven" not in "\n".join(lines)
 
 
-DIFFERS = ["possible cause: X=1 is set"]
+DIFFERS = ["possible cause: X=1 is set", "to try: unset it"]
 REFUTED = ["not explained; tried, and not the cause: X=1 is set"]
 STILL_SLOW = {"other": tried("fail", "inconclusive")["result"]["metrics"]["rate"]}
 
@@ -538,6 +565,7 @@ def test_nothing_is_proven_unless_it_helps_and_is_all(cause, expected):
 def test_what_differs_besides_is_named_where_nothing_is_explained():
     assert explanation.lines([tried("pass", "fail"), OTHER]) == [
         "not explained; other differences: Y=1 is set",
+        "to try: unset it",
         "tried, and not the cause: X=1 is set",
     ]
     assert explanation.lines([]) == []
@@ -604,10 +632,12 @@ def test_each_of_several_containers_has_causes_of_its_own_and_an_only_one_needs_
         for pair, container in zip(pairs(("podman", {}), ("charliecloud", {})), containers)
         for cause in pair.named(found(container, BETWEEN))
     ]
-    assert explanation.lines(explanation.stored(named)) == [
+    lines = explanation.lines(explanation.stored(named))
+    assert lines[::2] == [
         "podman: possible cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how the fabric is used",
         "charliecloud: possible cause: /dev/shm holds 8 MiB in charliecloud, 11 GiB on the host",
     ]
+    assert lines[3].startswith("charliecloud: to try: bind the host's /dev/shm")
     (pair,) = pairs(("subject", {}))
     causes = found(containers[0], TIME)
     assert pair.named(causes) == causes
@@ -671,6 +701,17 @@ def test_attributes_of_processes_are_named_and_taken_back_before_the_program():
     assert subprocess.check_output([*spoilt, *before, *program], text=True) == "0022\n50\nnone: prio 0\n"
 
 
+def test_another_working_directory_is_named_whatever_its_path_and_left_before_the_program():
+    bare = BARE._replace(status={"Directory": "7 /stage/here"})
+    assert found(bare._replace(status={"Directory": "7 /rfm_workdir"}), TIME, bare=bare) == []
+    inside = bare._replace(status={"Directory": "2 /tmp"})
+    (cause,) = explanation.causes_of_end(bare, inside, USED, 1)
+    assert cause.sentence == "programs start in /tmp in the container, and not in the directory of the job"
+    assert shlex.split(cause.change.value) == ["sh", "-c", f'cd {WORKDIR} && exec "$@"', "sh"]
+    entry = explanation.entry(cause)
+    assert explanation.took_effect(entry, bare, bare) and not explanation.took_effect(entry, bare, inside)
+
+
 def test_a_script_of_the_image_is_named_for_starts_and_taken_back_by_nothing_bound_over_it():
     path = "/.singularity.d/env/90-environment.sh"
     (cause,) = found(CONTAINER._replace(hooks=[path]), START)
@@ -729,6 +770,7 @@ SIGHTS = st.fixed_dictionaries(
                 "Seccomp": st.sampled_from(["0", "2"]),
                 "Disk_priority": st.sampled_from(["none", "idle"]),
                 "Home": st.sampled_from(["", "1 /root", "2 /root"]),
+                "Directory": st.sampled_from(["", "1 /stage", "2 /rfm_workdir"]),
             }
         ),
         "space": st.fixed_dictionaries(
@@ -755,6 +797,7 @@ USES = st.fixed_dictionaries(
             )
         ),
         "interfaces": st.frozensets(st.sampled_from(["lo", "eth0", "fab0"])),
+        "throttled": st.sampled_from([(), (90, 100, 0.5), (1, 100, 0.7)]),
         "memory_limit": st.sampled_from([0.0, float(512 << 20), float((512 << 20) + 1)]),
     },
 ).map(lambda facts: Use(**facts))
