@@ -343,19 +343,21 @@ def test_messages_slow_no_application_of_one_rank_unless_the_metric_says_so():
 def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
     container = with_variables(OMPI_MCA_btl="self,tcp", OPENBLAS_CORETYPE="Prescott", MALLOC_ARENA_MAX="1")
     space = {"/": [1 << 40, 1 << 40], "/tmp": [64 << 20, 60 << 20], "/dev/shm": [64 << 20, 1 << 20]}
-    container = container._replace(limits={**BARE.limits, "Max processes": "10"}, space=space, **THROUGH_FUSE)
+    limits = {"Max processes": "10", "Max open files": "16", "Max core file size": "0"}
+    container = container._replace(limits={**BARE.limits, **limits}, space=space, **THROUGH_FUSE)
     bare = BARE._replace(
-        limits={**BARE.limits, "Max processes": "100"}, space={**BARE.space, "/": [90 << 30, 20 << 30]}
+        limits={**BARE.limits, "Max processes": "100", "Max core file size": "8"},
+        space={**BARE.space, "/": [90 << 30, 20 << 30]},
     )
 
     def named(ranks, bare=bare):
         return [cause.about for cause in explanation.causes_of_end(bare, container, USED, ranks)]
 
-    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes"]
+    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes", "Max open files"]
     # One rank talks to nobody.
-    assert named(1) == ["/dev/shm", "/tmp", "Max processes"]
-    # Little space ends runs, and slows none; on the host it is no other.
-    assert "/tmp" not in abouts(container, TIME, bare=bare)
+    assert named(1) == ["/dev/shm", "/tmp", "Max processes", "Max open files"]
+    # Little space and few files end runs, and slow none; on the host there are no others.
+    assert not {"/tmp", "Max open files"} & {*abouts(container, TIME, bare=bare)}
     assert "/tmp" not in named(2, bare._replace(space={"/": [90 << 30, 90 << 20]}))
     assert explanation.causes_of_end(BARE, CONTAINER, USED) == explanation.causes_of_end(None, None, USED) == []
 
@@ -744,7 +746,9 @@ def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
         if title.startswith("every "):
             continue
         assert title in used or title.partition(":")[0] in kinds, title
-        assert {*rule.kinds} <= {*MEASURED} and (rule.kinds or title == "space"), title
+        assert {*rule.kinds} <= {*MEASURED} and (rule.kinds or rule.fields.get("rule", title) in causes.ONLY_ENDING), (
+            title
+        )
         is_halved = "found by halving" in rule.fields["source"]
         assert rule.weight == 0 if is_halved else 0 < rule.weight <= 100, title
         assert {"about", "sentence", "remedy", "source"} <= {*rule.fields}, title

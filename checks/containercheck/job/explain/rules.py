@@ -185,7 +185,9 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
         if name == "Max open files" and _allows(inside, str(MANY_FILES)) and not _allows(host, str(MANY_FILES)):
             rule = RULES["open files"]
         elif inside.isdigit() and _allows(host, inside):
-            rule = RULES.get(f"limit: {name}", rule)
+            # Programs end without a core file too.
+            lower = rule if name == "Max core file size" else RULES["limit: lower"]
+            rule = RULES.get(f"limit: {name}", lower)
         yield rule.cause(Change(LIMIT, f"{name}={host}"), name=name, words=name[len("Max ") :], **words)
 
 
@@ -367,7 +369,7 @@ def home(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def working_directory(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause if programs start in another directory in the container, whatever its path there."""
+    """Yield a cause if programs start in another directory in the container; its path always differs."""
     inside, host = (side.status.get("Directory", "").partition(" ")[::2] for side in (container, bare))
     if inside[0] and host[0] and inside[0] != host[0]:
         change = Change(PREFIX, f"sh -c 'cd {WORKDIR} && exec \"$@\"' sh")
