@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ RENAMED_OPTIONS: Mapping[str, str] = {
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
 )
+#: Options of ReFrame for a path.
+_PATHS = ("-C", "--config-file", "-c", "--checkpath")
 #: Note in the help on arguments that are not options of the command.
 _REST = "Other options are passed to ReFrame, such as -n HPCC or -S seconds=60: see reframe --help."
 
@@ -346,9 +349,20 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
             others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
             command_parser.error(f"{option} is not an option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
+    rest = _from_here(rest)
     rest = [HERE, *rest] if vars(options).get("here") else rest
     rest = [*FULL, *rest] if vars(options).get("full") else rest
     return options, rest, command_parser
+
+
+def _from_here(words: Sequence[str]) -> list[str]:
+    """Return ReFrame's arguments, with absolute paths for files that exist: ReFrame runs in another directory."""
+    found = []
+    for before, word in zip(["", *words], words):
+        option, equals, path = word.partition("=") if "=" in word else (before, "", word)
+        is_path = option in _PATHS and os.path.exists(path)
+        found.append(f"{option * bool(equals)}{equals}{os.path.abspath(path)}" if is_path else word)
+    return found
 
 
 def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ def conclude_with_metrics(cases: Sequence[Case], problems: Sequence[str]) -> int
 
 def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print counts, failures and open verdicts of the cases, and return the exit status."""
-    print("\n".join(["", *view.ending(cases)]), flush=True)
+    print("\n".join(["", *view.ending(cases, are_shown=True)]), flush=True)
     return _status(cases, problems)
 
 

@@ -23,7 +23,7 @@ PROGRAMS = {
     "neighbours": "neighbours",
     "observe": "observation",
     "inventory": "inventory",
-    "load": "build.image_files:main_load",
+    "load": "build.image_conversion:main_load",
     "machine": "build.machine",
 }
 #: Entries of caches: the module and its class, or a function that returns the entry (build/cache.py).
@@ -31,7 +31,7 @@ ENTRIES = {
     "image": "image_build:image_of",
     "ready": "image_files:Ready",
     "pull": "image_files:image_of_registry",
-    "convert": "image_files:image_of",
+    "convert": "image_conversion:image_of",
     "venv": "downloads:PythonEnvironment",
     "jars": "downloads:Jars",
     "compile": "compiled:Program",

@@ -12,8 +12,9 @@ these runs are starts of the ranks.
 
 This takes as long as the rounds took, or up to four times as long within their allowed time.
 
-If no rule's remedy takes the failure away, the differences themselves are halved (explain/halving.py). The remaining
-difference is proven like any cause. That takes at most twice as long as the rounds.
+If no rule's remedy takes the failure away, the likeliest one without a decision gets more rounds. If it does not help,
+the differences themselves are halved (explain/halving.py), and the remaining one is proven like any cause. That takes
+twice as long as the rounds, or three minutes.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from containercheck.job import contract, start_ranks, texts
 from containercheck.job.build import file_trees
-from containercheck.job.explain import halving
+from containercheck.job.explain import explanation, halving
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX, Cause, Change
 from containercheck.job.explain.explanation import Endings, Explaining
 from containercheck.job.launch import Launch
@@ -86,8 +87,10 @@ class Confirmation:
         self._ends: Dict[str, List[str]] = {name: [str(error)] for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
-        self._proving: Optional[Evaluation] = None
-        self._remarks: List[str] = []
+        # Each of them proves one remedy.
+        self._proving: List[Evaluation] = []
+        # Lines about differences that were halved without a result.
+        self._halved: List[str] = []
         # Seconds before the program begins in a run of a slow container.
         self._before: Dict[str, float] = {}
         self._first: Dict[Place, Tuple[int, int]] = {}
@@ -143,7 +146,6 @@ class Confirmation:
         chance = [name for name in self._not_started if "" in self._ends[name]]
         labels = [side.label for side in self._facts.sides if side.name in chance]
         return [
-            *self._remarks,
             *(f"while this was confirmed, {problem}" for problem in problems),
             *(
                 f"{label}: started again in the same way, its ranks came up: the start fails at times"
@@ -181,6 +183,12 @@ class Confirmation:
         slow, line = self._explain_slowness()
         return [*causes, *slow], line
 
+    def lines(self, causes: Sequence[Mapping[str, Any]]) -> List[str]:
+        """Return the lines of a failure's message about its causes; a failure of a container alone has at least one."""
+        ended = self._ended_in_container() or any("" not in self._ends[name] for name in self._not_started)
+        has_failed = ended or any(said.result in (CONFIRMED, UNCONFIRMED) for said in self.confirmed.values())
+        return [*explanation.lines(causes), *self._halved] or ([explanation.UNSEEN] if has_failed else [])
+
     def _result_of(self, name: str) -> Dict[str, Any]:
         """Return the outcome of a remedy for a bad end, in the form of the record."""
         ends = self._ends[name]
@@ -189,7 +197,7 @@ class Confirmation:
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
         standing = {place for place, confirmed in self.confirmed.items() if confirmed.result not in (BUSY, REFUTED)}
-        evaluations = [each for each in (self._fresh, self._proving) if each]
+        evaluations = [*([self._fresh] if self._fresh else []), *self._proving]
         known = {result["name"]: result for each in evaluations for result in each.experiments.results()}
         # Leave out trials for a failure that was refuted.
         kept = [
@@ -250,10 +258,11 @@ class Confirmation:
         self._why = self._run_rounds(self._fresh, sides, [each.of for each in remedies])
         print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
 
-    def _run_rounds(self, fresh: Evaluation, sides: Sequence[str], repeated: Sequence[str]) -> str:
+    def _run_rounds(self, fresh: Evaluation, sides: Sequence[str], repeated: Sequence[str], trying: int = 0) -> str:
         """Run rounds of the sides and of the remedies; return the reason why there are no more.
 
         :param repeated: the side that each remedy repeats.
+        :param trying: number of first rounds that leave out a useless remedy.
         """
         longest = self._remedies.took([*sides, *repeated])
         while not fresh.repeated():
@@ -267,6 +276,8 @@ class Confirmation:
             longest = max(longest, time.monotonic() - began)
             if len(fresh.rounds) > counted:
                 self._evaluation.count(fresh.rounds[-1])
+                if len(fresh.rounds) <= trying:
+                    fresh.experiments.drop_useless(len(fresh.rounds))
         return "runs failed"
 
     def _compared(self, names: Any) -> List[str]:
@@ -289,16 +300,36 @@ class Confirmation:
             self._before[name] = float(printed[1]) - began
 
     def _halve_slowness(self) -> None:
-        """Halve the differences of the first slow container without a helpful remedy, and prove the result."""
+        """Prove the likeliest difference of the first slow container without a helpful remedy, or halve them all.
+
+        Halving takes many steps to find what a rule names at once, if its remedy had no time before.
+        """
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
-        search = self._halving(name, False) if name else None
-        found = search.in_rounds(metrics) if search else None
-        remedy = self._remedies.add(found, name, metrics) if found else None
-        if remedy:
-            sides = self._compared([name])
-            places = [Place(name, metric) for metric in metrics]
-            self._proving = Evaluation(self._facts.of_sides(sides), Path(), [remedy], places)
-            self._run_rounds(self._proving, sides, [name])
+        if not name or not self._facts.remedies:
+            return
+        self._allow_halving()
+        likely = self._explaining.slow(self._evaluation, [Place(name, metric) for metric in metrics])
+        in_vain = self._in_vain()
+        named = next((cause for cause, _, _ in likely if cause.change and cause.change not in in_vain), None)
+        if not (named and self._proves(named, name, metrics)):
+            found = self._halving(name, False).in_rounds(metrics)
+            if found:
+                self._proves(found, name, metrics)
+
+    def _proves(self, cause: Cause, name: str, metrics: Dict[str, float]) -> bool:
+        """Run fresh rounds of a container and one remedy, which the first ones may leave out; return whether it helps.
+
+        :param metrics: the overhead of each slow metric.
+        """
+        sides = self._compared([name])
+        rounds = halving.ROUNDS_OF_STEP * self._remedies.took([*sides, name])
+        remedy = self._remedies.add(cause, name, metrics, (1 + SPARE) * rounds, again=True)
+        if not remedy:
+            return False
+        proving = Evaluation(self._facts.of_sides(sides), Path(), [remedy], ())
+        self._proving.append(proving)
+        self._run_rounds(proving, sides, [name], halving.ROUNDS_OF_STEP)
+        return FAIL in proving.experiments.helps(remedy.name)
 
     def _unexplained(self) -> Dict[str, Dict[str, float]]:
         """Return the overheads of confirmed failures by side, if no remedy helps and two rounds can decide."""
@@ -313,24 +344,28 @@ class Confirmation:
                 found.pop(tried.remedy.of, None)
         return found
 
-    def _halving(self, name: str, ends: bool) -> Optional[halving.Halving]:
-        """Return the search among the differences of a container, with its own time; None without remedies.
+    def _allow_halving(self) -> None:
+        self._remedies.allow(max(halving.LEAST, halving.LONGER * self._rounds.seconds))
+
+    def _halving(self, name: str, ends: bool) -> halving.Halving:
+        """Return the search among the differences of a container.
 
         :param ends: whether its runs end badly.
         """
-        if not self._facts.remedies:
-            return None
-        if self._rounds.seconds:
-            self._remedies.allow(max(halving.LEAST, halving.LONGER * self._rounds.seconds))
-        in_vain = [each.cause.change for each in self._remedies.tried if self._is_in_vain(each.remedy.name)]
         seen, start = self._explaining.seen(name), Launch(name).container
-        kinds = halving.kinds_of(*seen, os.environ, start, ends, in_vain)
-        return halving.Halving(self._facts, self._remedies, name, kinds, self._remarks)
+        kinds = halving.kinds_of(*seen, os.environ, start, ends, self._in_vain())
+        return halving.Halving(self._facts, self._remedies, name, kinds, self._halved)
 
-    def _is_in_vain(self, name: str) -> bool:
-        """Return whether a remedy did not help: a run ended badly, or less than half of an overhead disappeared."""
-        fresh = self._fresh.experiments if self._fresh else None
-        return any(self._ends.get(name, ())) or bool(fresh and (name in fresh.failed or PASS in fresh.helps(name)))
+    def _in_vain(self) -> List[Optional[Change]]:
+        """Return the remedies that did not help: a run ended badly, or less than half of an overhead disappeared."""
+        tried = [each.experiments for each in self._proving]
+        tried += [self._fresh.experiments] if self._fresh else []
+        return [
+            each.cause.change
+            for each in self._remedies.tried
+            if any(self._ends.get(each.remedy.name, ()))
+            or any(each.remedy.name in of.failed or PASS in of.helps(each.remedy.name) for of in tried)
+        ]
 
     # Containers that end, hang, or do not start.
 
@@ -343,8 +378,11 @@ class Confirmation:
         self._try_remedies(name, [*causes, *self._explaining.ending(name)], most, ends_well)
         has_helped = any(self._ends.get(each.remedy.name, ["?"])[0] == "" for each in self._remedies.tried)
         # Without a remedy it may also end by chance.
-        search = None if has_helped or "" in self._ends.get(name, ()) else self._halving(name, True)
-        found = search.at_once(ends_well) if search else None
+        if has_helped or "" in self._ends.get(name, ()) or not self._facts.remedies:
+            return
+        if self._rounds.seconds:
+            self._allow_halving()
+        found = self._halving(name, True).at_once(ends_well)
         if found:
             self._try_remedies(name, [found], len(self._remedies.tried) + 1, ends_well)
 

@@ -97,15 +97,22 @@ class Remedies:
         self._repeated[mended.name] = of
         return mended
 
-    def add(self, cause: Cause, of: str, metrics: Dict[str, float], kept: float = 0.0) -> Optional[Remedy]:
+    def add(
+        self, cause: Cause, of: str, metrics: Dict[str, float], kept: float = 0.0, again: bool = False
+    ) -> Optional[Remedy]:
         """Make a remedy for the record, if the side can carry it out and no other is the same; observe it.
 
         :param metrics: as in :class:`Remedy`.
         :param kept: seconds that must be left after it.
+        :param again: whether it takes the place of the same one, which had too few rounds.
         """
         change, left = cause.change, self.left - kept
         same = [each for each in self.tried if (each.cause.change, each.remedy.of) == (change, of)]
-        if not change or same or left <= 0 or not Launch(of).fits(change):
+        if again:
+            self.tried = [each for each in self.tried if each not in same]
+        elif same:
+            return None
+        if not change or left <= 0 or not Launch(of).fits(change):
             return None
         mended = self.make(of, change)
         print(f"{mended.name} is {of} with {change.label}", flush=True)

@@ -30,7 +30,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck.job import contract, disturbance, launch, locks, processes, start_ranks, texts, this_node
 from containercheck.job.confirmation import Confirmation
-from containercheck.job.explain import explanation, observations, rules
+from containercheck.job.explain import observations, rules
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.runner import HalvesError, Runner
@@ -164,7 +164,7 @@ class Rounds:
 def conclude_start(record: Dict[str, Any], confirmation: Confirmation) -> None:
     """Put the causes into the record of a job in which no compared side could start."""
     causes, _ = _explained(confirmation)
-    lines = [*explanation.lines(causes), *confirmation.notes]
+    lines = [*confirmation.lines(causes), *confirmation.notes]
     record["verdict"] = texts.cleaned({"causes": causes, "explained": lines})
 
 
@@ -218,7 +218,7 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
             "doubts": outcome.doubts if not problems else [],
             "causes": causes,
             "where_time_went": line,
-            "explained": explanation.lines(causes),
+            "explained": confirmation.lines(causes),
             "notes": notes,
             "measured": evaluation.rounds,
             "lost": evaluation.lost,

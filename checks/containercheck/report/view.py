@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
+from containercheck.job.explain import explanation
 from containercheck.report import machine, scaling, table
 from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key, short_name
@@ -96,13 +97,16 @@ def lines(cases: Sequence[Case]) -> list[str]:
     return [*table.table(cases), *scaling.lines(cases), *table.same_builds(cases), *ending(cases)]
 
 
-def ending(cases: Sequence[Case]) -> list[str]:
-    """Return counts, failures, open verdicts, and the reasons of the cases that were not run."""
+def ending(cases: Sequence[Case], are_shown: bool = False) -> list[str]:
+    """Return counts, failures, open verdicts, and the reasons of the cases that were not run.
+
+    :param are_shown: whether each failure was shown when it happened; then one line names it and its cause.
+    """
     run = selections.ran(cases)
     counts = ", ".join(f"{number} {state.word}" for state, number in states.counted(run))
     printed = [f"{len(run)} case(s): {counts}" if run else "no case was run"]
     for case in run:
-        printed += failure(case)
+        printed += in_short(case) if are_shown else failure(case)
     printed += table.questions(cases)
     return [*printed, *table.notes(cases), *table.last_line(cases), *not_run(cases)]
 
@@ -124,6 +128,12 @@ def failure(case: Case) -> list[str]:
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
     return [*printed, *(f"{_INDENT}{line}" for line in table.repetition(run))]
+
+
+def in_short(case: Case) -> list[str]:
+    """Return the reason of a failed case in one line, with its cause and what to do; nothing without a failure."""
+    run = selections.failure(case)
+    return ["; ".join(filter(None, [failure(case)[0], explanation.summary(run.causes)]))] if run else []
 
 
 def files_line(report: str, log: str) -> str:

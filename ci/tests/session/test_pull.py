@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from conftest import entry_command, entry_of, findings_of, log_of, record_of, write_program
 from containercheck.job import contract, launch, locks
-from containercheck.job.build import image_files
+from containercheck.job.build import image_conversion, image_files
 from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import by_name
 from containercheck.job.verdict.builds import provenance
@@ -70,8 +70,8 @@ def pull(directory, runtime, name=NAME, cached_only=False, **environment):
     return subprocess.run(command, cwd=directory, env={**os.environ, **known}, capture_output=True, text=True)
 
 
-def test_the_host_of_a_name():
-    assert doctest.testmod(image_files).failed == 0
+def test_the_host_of_a_name_and_the_variables_of_an_image():
+    assert [doctest.testmod(module).failed for module in (image_files, image_conversion)] == [0, 0]
 
 
 @pytest.mark.parametrize("runtime", ["docker", "sarus", "shifter"])

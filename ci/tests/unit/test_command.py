@@ -113,6 +113,18 @@ def test_what_is_no_option_of_ours_goes_on_to_reframe():
     assert (known.minutes, rest) == (5.0, ["-n", "HPCC", "-S", "seconds=60", "--exec-policy=async"])
 
 
+@pytest.mark.parametrize("words", [["-C", "{}"], ["--config-file={}"], ["-c", "{}"], ["--checkpath={}"]])
+def test_a_file_of_the_current_directory_is_meant_wherever_reframe_runs(tmp_path, monkeypatch, words):
+    (tmp_path / "site.py").touch()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    passed_on = lambda path: parsers.parsed("run", [word.format(path) for word in words])[1]  # noqa: E731
+    assert passed_on("../site.py") == [word.format(tmp_path / "site.py") for word in words]
+    # In a checkout, ReFrame finds this one below it.
+    assert passed_on("config/kay.py") == [word.format("config/kay.py") for word in words]
+    assert parsers.parsed("run", ["-n", "../site.py"])[1] == ["-n", "../site.py"]
+
+
 FAULTY = """
 import importlib, sys
 from containercheck.command import main

@@ -195,6 +195,21 @@ def test_no_more_remedies_are_tried_than_the_time_is_enough_for(play):
     assert {run["side"] for run in record.runs} - {confirmation.TIMED} == {"baseline", "subject", "remedy1"}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [(1.0, 1.2, ("OPENBLAS_CORETYPE", "proven")), (1.2, 1.0, ("MALLOC_ARENA_MAX", "proven"))],
+)
+def test_what_a_rule_names_but_had_no_time_to_try_is_tried_before_differences_are_halved(play, first, second, said):
+    """The confirmation has time for its own rounds only. If the first remedy is in vain, halving goes on."""
+    job = slow(with_remedies(first, second, second))
+    job.seconds = 10.0
+    record = play(job, "--seconds=20")
+    proven = {about: outcome.partition(",")[0] for about, outcome in causes(record).items()}
+    assert said in proven.items()
+    in_vain = sum(run["side"] == "remedy1" for run in record.runs) == 1
+    assert in_vain == (first > 1)
+
+
 @given(
     seconds=st.floats(0.5, 40),
     slowness=st.floats(0.5, 200),
@@ -360,7 +375,17 @@ def test_a_cause_that_no_rule_knows_is_found_by_halving_and_proven(play):
 def test_halving_in_vain_proves_nothing(play, fresh, facts, remark):
     record = play(slow(fresh, **facts), differs=UNKNOWN)
     assert "proven" not in str(record.verdict["explained"])
-    assert any("were taken back in vain" in note for note in record.verdict["notes"]) is remark
+    assert any("were taken back in vain" in note for note in record.verdict["explained"]) is remark
+
+
+@pytest.mark.parametrize("job", [slow(SLOW), ends(), slow(FOURFOLD, FOURFOLD, remedies=0)])
+def test_a_failure_without_a_difference_says_so(play, job):
+    assert play(job, differs=SEES).verdict["explained"] == [explanation.UNSEEN]
+
+
+@pytest.mark.parametrize("job", [slow(QUIET), slow(QUIET, QUIET)])
+def test_what_is_no_failure_is_not_called_unexplained(play, job):
+    assert play(job, differs=SEES).verdict["explained"] == []
 
 
 def test_an_option_of_the_site_is_found_by_halving_and_proven(play, monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 from conftest import entry_command, write_program
 from containercheck.check import build
 from containercheck.job import contract, runtime_start
-from containercheck.job.build import image_files
+from containercheck.job.build import image_conversion, image_files
 from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import by_name
 from containercheck.sides import commands
@@ -132,11 +132,11 @@ def test_a_conversion_that_hangs_ends(tmp_path, monkeypatch):
     write_program(tmp_path / "docker", "exec sleep 600")
     facts = {"path": "localhost/containercheck/hpcc:1", "archive": "image.oci", "id": "feed", "sha256": PIN}
     with pytest.raises(CacheError, match=r"cannot be loaded: .*docker was not done after 0\.2 s"):
-        image_files.load(by_name("Docker"), facts, str(tmp_path / "docker"))
+        image_conversion.load(by_name("Docker"), facts, str(tmp_path / "docker"))
     write_program(tmp_path / "apptainer", "[ $1 = exec ] || exit 0; exec sleep 600")
     (tmp_path / "hpcc.json").write_text(json.dumps(facts))
     runtime, builder = by_name("Charliecloud"), str(tmp_path / "apptainer")
-    entry = image_files.Tree(tmp_path / "hpcc.sif", runtime, tmp_path / "cache", builder)
+    entry = image_conversion.Tree(tmp_path / "hpcc.sif", runtime, tmp_path / "cache", builder)
     with pytest.raises(CacheError, match=r"hpcc failed: sh was not done after 0\.2 s"):
         entry.ensure()
     with pytest.raises(CacheError, match="cannot be converted: .* timed out after 0.2 seconds"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands, write_program
 from containercheck.job import confirmation, launch, observation, rounds, start_ranks
+from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.rounds import conclude_start
@@ -223,7 +224,11 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(explained, mo
         "do: unset it in the environment of jobs: a module, a profile or the site's file sets it "
         "(found by halving all differences)",
     ]
-    assert not explained(apart(variable), remedies=0)
+
+
+def test_without_remedies_a_start_that_fails_is_not_explained(explained, monkeypatch):
+    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
+    assert explained(apart("APPTAINER_CLEANENV"), remedies=0) == explanation.UNSEEN
 
 
 #: What is said where no difference explains that ranks do not start.

@@ -149,3 +149,13 @@ def test_a_session_ends_with_counts_failures_questions_and_what_was_not_run():
     assert lines[2].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
     assert lines[-2:] == ["not run:", "  E (1 case(s)): no software: E is licensed"]
     assert view.ending([])[0] == "no case was run"
+
+
+def test_a_failure_that_was_shown_whole_is_named_in_one_line_with_its_cause():
+    cause = {"rule": "variable", "sentence": "X=1 is set", "remedy": "unset it", "source": "a#1", "experiment": None}
+    failed = case("B", result="fail", fail_phase="sanity", fail_reason="wrong energy\nmore about it", causes=[cause])
+    (found,) = read(failed)
+    assert view.ending([found])[1:3] == ["FAILED: B generic: wrong energy", "  more about it"]
+    assert view.ending([found], are_shown=True)[1] == (
+        "FAILED: B generic: wrong energy; possible cause: X=1 is set; to try: unset it"
+    )

@@ -17,8 +17,8 @@ from containercheck.job.texts import number, size
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices", "change")
-#: Most differences that a message names.
-NAMED = 3
+#: Most differences that a message names; and the message if there is none.
+NAMED, UNSEEN = 3, "not explained: no difference that is known to cause this was seen"
 
 
 def causes(

@@ -41,7 +41,7 @@ from containercheck.job.remedies import SPARE, Remedies
 TOGETHER = 3
 #: Its least seconds, and its longest duration as a multiple of the rounds'. Then rounds of a step. Last, the ratio of
 #: overhead to spread that these rounds need to show that half of the overhead is gone.
-LEAST, LONGER, ROUNDS_OF_STEP, LARGE = 120.0, 2.0, 2, 4.0
+LEAST, LONGER, ROUNDS_OF_STEP, LARGE = 180.0, 2.0, 2, 4.0
 #: Changes that take long to make; rules try them if they can matter.
 _NOT_HALVED = (UNPACK, GPUS)
 #: Variables of runtimes that change no container, after the beginning of their names.
