@@ -4,6 +4,7 @@ sum=42
 slows() { slower=$((slower + SLOWER)); }
 ends() { echo "it cannot go on" >&2; exit 3; }
 stops() { kill -STOP $$; }
+dies() { kill -KILL $$; }
 differs() { sum=43; }
 limit() { sed -n "s/^Max $1 *\([^ ]*\).*/\1/p" /proc/self/limits; }
 field() { sed 's/.*) //' /proc/self/stat | cut -d ' ' -f "$1"; }

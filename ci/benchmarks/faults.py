@@ -4,8 +4,9 @@
 
 runs explained_checks.py by ReFrame alone, in a directory of its own: each fault is planted for real, the container
 fails, and its job tries remedies. Prints a table in Markdown: was the cause named, named first, among three, proven; a
-wrong proof; and the seconds of the job. Then the totals, and the message of each failure, as people see it. With names,
-these faults only; with ``--unlisted``, those that no rule was written for (unlisted_causes.py).
+wrong proof; the seconds of the runs that halved differences, and of the job. Then the totals, and the message of each
+failure, as people see it. With names, these faults only; with ``--unlisted``, those that no rule was written for
+(unlisted_causes.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+from containercheck.job import contract
 from containercheck.job.explain import explanation
 from planted_causes import BY_WRAPPER, FAULTS, Fault
 from unlisted_causes import UNLISTED
@@ -42,6 +44,7 @@ class Result:
     :ivar named: sentences of the causes, the likeliest first.
     :ivar proven: sentences of those that were proven.
     :ivar parts: sentences of those that explain a part.
+    :ivar halving: seconds of the runs that halved differences.
     :ivar seconds: of the job.
     :ivar reason: why the case failed, as ReFrame prints it.
     """
@@ -50,6 +53,7 @@ class Result:
     named: tuple[str, ...]
     proven: tuple[str, ...]
     parts: tuple[str, ...]
+    halving: float
     seconds: float
     reason: str
 
@@ -108,15 +112,27 @@ def read(report: dict) -> dict[str, Result]:
             tuple(cause["sentence"] for cause in causes),
             tuple(cause["sentence"] for cause in causes if explanation.is_proven(cause)),
             tuple(cause["sentence"] for cause in causes if explanation.helps(cause)),
+            halving_seconds(runs[-1]),
             sum(case.get("job_seconds") or 0 for case in runs),
             runs[-1].get("fail_reason") or "",
         )
     return results
 
 
+def halving_seconds(case: dict) -> float:
+    """Return the seconds of a failed case's remedies for groups of differences: no cause names these."""
+    named = {(cause.get("result") or {}).get("name") for cause in case.get("causes") or []}
+    path = Path(case["stagedir"] or "", contract.RECORD)
+    runs = json.loads(path.read_text())["runs"] if path.is_file() else []
+    return sum(run["seconds"] for run in runs if run["side"].startswith("remedy") and run["side"] not in named)
+
+
 def table(results: dict[str, Result]) -> list[str]:
     """Return the table, and the totals."""
-    lines = ["| fault | source | found | first | among three | proven | wrong | seconds |", "|" + " --- |" * 8]
+    lines = [
+        "| fault | source | found | first | among three | proven | wrong | halving | seconds |",
+        "|" + " --- |" * 9,
+    ]
     totals = dict.fromkeys(("planted", "found", "first", "three", "can be proven", "proven", "wrong"), 0)
     for name, result in results.items():
         fault = EVERY[name]
@@ -124,7 +140,8 @@ def table(results: dict[str, Result]) -> list[str]:
         proves, wrong = result.proves(fault), result.is_wrong(fault)
         words = ["yes" if holds else "no" for holds in (found, first, three)] if fault.expected else ["-"] * 3
         proof = ("yes" if proves else "no") if fault.proven else "-"
-        row = [name, fault.source, *words, proof, "WRONG" if wrong else "no", f"{result.seconds:.0f}"]
+        row = [name, fault.source, *words, proof, "WRONG" if wrong else "no"]
+        row += [f"{result.halving:.0f}", f"{result.seconds:.0f}"]
         lines.append(f"| {' | '.join(row)} |")
         counted = (bool(fault.expected), found, first, three, fault.proven, fault.proven and proves, wrong)
         totals = {word: totals[word] + count for word, count in zip(totals, counted)}

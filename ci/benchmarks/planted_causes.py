@@ -31,7 +31,8 @@ class Fault:
     :ivar measures: what the metric depends on.
     :ivar proven: whether an experiment can prove it.
     :ivar fails: whether the check fails.
-    :ivar does: what the condition does to the program: ``slows``, ``ends`` or ``stops`` it, or its answer ``differs``.
+    :ivar does: what the condition does to the program: ``slows``, ``ends``, ``stops`` or kills it
+        (``dies``), or its answer ``differs``.
     """
 
     source: str
@@ -126,7 +127,7 @@ FAULTS = {
     ),
     "quota": Fault(
         "moby#38839",
-        (r"^the container's cgroup limits it to 0.05 processors: it was held back in",),
+        (r"^the container's cgroup limits it to 0.05 processors \(2 on the host\): it was held back in",),
         variables={"BURN": "100000"},
         runtime='mkdir -p "$GROUP" && echo 5000 >"$GROUP/cpu.cfs_quota_us" && echo $$ >"$GROUP/cgroup.procs"; '
         'exec "$REAL" "$@"',

@@ -150,6 +150,32 @@ UNLISTED = {
         "grep -q ' /usr/bin/seq ' /proc/self/mountinfo",
         runtime='what=$1; shift; exec "$REAL" "$what" --bind "$PLACE/shadow/seq:/usr/bin/seq" "$@"',
     ),
+    # By lot from the notes of incidents, as are the next two.
+    "hosts-libraries": Fault(
+        "LUMI-EasyBuild-contrib#9",
+        (r"\bLD_LIBRARY_PATH\b|APPTAINER_BINDPATH",),
+        '[ -e "${LD_LIBRARY_PATH%%:*}/of-host" ]',
+        {"APPTAINER_BINDPATH": "PLACE/otherhome:/hostlib", "APPTAINERENV_LD_LIBRARY_PATH": "/hostlib"},
+    ),
+    "damaged-image": Fault(
+        "apptainer#2121",
+        (r"squashfs|image",),
+        runtime='for word; do shift; case $word in *.sif) cp -L "$word" "$PLACE/damaged.sif"; '
+        'truncate -s -20M "$PLACE/damaged.sif"; word=$PLACE/damaged.sif ;; esac; set -- "$@" "$word"; done; '
+        'exec "$REAL" "$@"',
+    ),
+    "killed-rank": Fault(
+        "mpich#7057",
+        (r"[Kk]illed|count not found",),
+        f"{INSIDE} && [ -e {WORKDIR}/kill ]",
+        does="dies",
+        runtime='>"$PLACE/kill"; program "$@"; rm -f "$PLACE/kill"; exit 0',
+    ),
+    "working-directory": Fault(
+        "Apptainer user guide",
+        (r"start in /tmp|APPTAINER_CWD",),
+        variables={"APPTAINER_CWD": "/tmp"},
+    ),
     "capabilities": Fault(
         "capabilities(7)",
         (r"APPTAINER_DROP_CAPS|capabilities",),

@@ -19,9 +19,8 @@ from typing import Any
 from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, parsed
 from containercheck.job import inventory, mpi
-from containercheck.job.explain import explanation
 from containercheck.report import view
-from containercheck.results import states
+from containercheck.results import exported, states
 from containercheck.results.cases import Case, short_name
 from containercheck.results.formatting import CommandError, columns, first_line, number, typed
 from containercheck.session import image_facts
@@ -208,8 +207,9 @@ def _of_case(case: Case) -> Finding | None:
     line = view.line_of(case)
     measured = ", ".join(filter(None, [f"{line.metric} {line.value}".strip(), line.rest]))
     if line.state in (states.FAIL, states.UNMEASURED):
-        why = explanation.summary(case.causes) or first_line(case.reason)
-        return Finding(PROBLEM, short_name(case), measured or "it failed", why)
+        reason = first_line(case.reason)
+        why = exported.cause_of(case) or (reason if measured else "")
+        return Finding(PROBLEM, short_name(case), measured or reason, why)
     state = REMARK if line.state.color == "doubt" else OK
     return Finding(state, short_name(case), f"{line.state.shown}: {measured}")
 

@@ -19,7 +19,7 @@ from containercheck import reframe_internals
 from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
 from containercheck.history.shifts import false_discoveries
-from containercheck.results import selections
+from containercheck.results import exported, selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import by_key, count, first_line, say
 from containercheck.results.row import is_finite
@@ -70,7 +70,8 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     ran = selections.ran(cases)
     # Verdicts on containers and an ended session are not defects of nodes.
     broken = [case for case in ran if case.result == "fail" and not case.rows]
-    lines = [f"{_node(case)}: {case.application} failed: {first_line(case.fail_reason)}" for case in broken]
+    reasons = ["; ".join(filter(None, [first_line(case.fail_reason), exported.cause_of(case)])) for case in broken]
+    lines = [f"{_node(case)}: {case.application} failed: {reason}" for case, reason in zip(broken, reasons)]
     lines += described(outliers(readings(ran)))
     for line in [*lines, *problems]:
         say(line)

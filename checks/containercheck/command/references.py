@@ -27,6 +27,7 @@ import yaml
 from containercheck.command.parsers import FINE, parsed
 from containercheck.history.nights import stored
 from containercheck.history.series import BARE, Series, series
+from containercheck.job import texts
 from containercheck.results.formatting import CommandError, write_file
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Workplace
@@ -131,7 +132,7 @@ class File:
         places = [path / f"{check}.yaml" for path in (directory, ours) if path]
         in_force = next((path for path in places if path.exists()), None)
         index = ", ".join([*INDEX, *sorted(metric.axes)])
-        text = in_force.read_text(encoding="utf-8") if in_force else f"{HEAD}{check}:\n  $index: [{index}]\n"
+        text = texts.utf8(in_force) if in_force else f"{HEAD}{check}:\n  $index: [{index}]\n"
         return cls(places[0], in_force, text, text)
 
     def keys(self, metric: Series) -> tuple[Any, ...]:

@@ -121,7 +121,7 @@ class Launch:
         elif slot == "tree":
             text = self.words["image"]
         elif slot.startswith("content of "):
-            text = " ".join(map(shlex.quote, Path(slot[len("content of ") :]).read_text().split()))
+            text = " ".join(map(shlex.quote, os.fsdecode(Path(slot[len("content of ") :]).read_bytes()).split()))
         else:
             text = " ".join(map(shlex.quote, self.words.get(slot, ())))
         return text + blank if text else ""
@@ -233,7 +233,7 @@ def reproducer_text(sides: Sequence[Tuple[str, str]], stage: Path, processors: s
     confined = [f"taskset -cp {processors} $$ >/dev/null"] if processors else []
     runs = ["\n".join([f"{name})", *confined, Launch(name).run, ";;"]) for name, _ in sides]
     # The job's script up to the rounds, without its clean-up.
-    lines = Path(contract.JOB).read_text().partition(contract.RUNS_FOLLOW)[0].splitlines()
+    lines = os.fsdecode(Path(contract.JOB).read_bytes()).partition(contract.RUNS_FOLLOW)[0].splitlines()
     return _REPRODUCER.format(
         head="\n".join(line for line in lines if not line.startswith("trap ")),
         stage=shlex.quote(str(stage)),

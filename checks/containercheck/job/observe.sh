@@ -22,6 +22,7 @@ node() {
     echo "Timer_slack: $(cat /proc/self/timerslack_ns)"
     echo "Disk_priority: $(ionice -p $$ | cut -d: -f1)"
     echo "Home: $(ls -di "$HOME")"
+    echo "Directory: $(ls -di "$PWD")"
     title priority
     cat /proc/self/stat
     title mounts

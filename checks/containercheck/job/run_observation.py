@@ -10,7 +10,6 @@ On other nodes the watch there (disturbance.py) reads libraries, shared memory, 
 little. Unreadable facts are left out: no run fails because it is watched.
 """
 
-import collections
 import contextlib
 import functools
 import os
@@ -49,6 +48,8 @@ LIBRARIES = re.compile(
 )
 #: States of a process in words, by their letter in /proc.
 STATES = {"T": "stopped", "t": "traced", "D": "waiting for the disk", "S": "waiting", "R": "running"}
+#: Variables by which launchers number the ranks.
+_RANK = re.compile(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|SLURM_PROCID)=(\d+)")
 #: Resources of ranks, by their names in the record.
 USED = ("libraries", "interfaces", "shared_memory", "devices")
 #: Name and fields of a process: see :func:`processes.status_of`.
@@ -193,6 +194,7 @@ class Observer(Watch):
         """Begin without observations."""
         super().__init__()
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._disk = waiting_for_disks()
         self._begin = time.monotonic()
         self._watched = 0.0
         # For each process: the last seen status, bytes read from disks, and the number of times it was switched out.
@@ -207,7 +209,7 @@ class Observer(Watch):
         self._memory = 0
         self._memory_limit = 0.0
         self._throttled = Throttling()
-        self._states: Dict[str, int] = {}
+        self._states: Dict[str, List[str]] = {}
         # Whether daemons start processes of the run: the search for these is the largest cost of a look.
         self._has_strangers = True
 
@@ -233,6 +235,7 @@ class Observer(Watch):
             "user": round(user, 2),
             "system": round(system, 2),
             "helpers": round(sum(of_helpers), 2),
+            "disk": round(max(0.0, waiting_for_disks() - self._disk), 2),
             "watched": round(self._watched, 2),
             "faults": _sum(others, 7),
             "major_faults": _sum(others, 9),
@@ -265,7 +268,10 @@ class Observer(Watch):
         statuses = statuses_of(pids)
         self._statuses.update(statuses)
         ranks_now = [(pid, fields[0]) for pid, (name, fields) in statuses.items() if may_compute(name, fields[0])]
-        self._states = dict(collections.Counter(state_of(*each) for each in ranks_now[:CLOSELY])) or self._states
+        states: Dict[str, List[str]] = {}
+        for pid, letter in ranks_now[:CLOSELY]:
+            states.setdefault(state_of(pid, letter), []).append(rank_of(pid))
+        self._states = states or self._states
         self._memory = max(self._memory, _PAGE * _sum([fields for _, fields in statuses.values()], 21))
         for name, values in self._ranks.look(statuses).items():
             self._used.setdefault(name, set()).update(values)
@@ -290,7 +296,7 @@ class Observer(Watch):
         tasks = os.listdir(str(place / "task"))
         for task in tasks[:64]:
             with contextlib.suppress(OSError):
-                status = (place / "task" / task / "status").read_text(errors="replace")
+                status = texts.read(place / "task" / task / "status")
                 self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
         self._user_namespaces |= user_namespace_of(place.name)
         with contextlib.suppress(OSError, ValueError):
@@ -382,6 +388,14 @@ def _allowed(place: Path) -> float:
     return 0.0
 
 
+def waiting_for_disks() -> float:
+    """Return the seconds in which processors of this node were idle because processes waited for disks.
+
+    See proc(5), iowait. The kernel does not count waiting for all network file systems.
+    """
+    return int(texts.read(Path("/proc/stat")).split(None, 6)[5]) / _TICKS
+
+
 def user_namespace_of(pid: str) -> Set[str]:
     """Return the user namespace of a process, in the kernel's words; empty if it cannot be read."""
     with contextlib.suppress(OSError):
@@ -416,14 +430,32 @@ def state_of(pid: int, letter: str) -> str:
     return word if place in ("", "0") else f"{word} in {place}"
 
 
-def states_in_words(states: Mapping[str, int]) -> str:
-    """Return the number of processes in each state, for a run that hung, the rarest first; empty for none.
+def rank_of(pid: int) -> str:
+    """Return the rank of a process by a variable of its launcher; empty if it has none, or is unreadable."""
+    with contextlib.suppress(OSError):
+        found = _RANK.search(Path("/proc", str(pid), "environ").read_bytes())
+        return found[1].decode() if found else ""
+    return ""
 
-    >>> states_in_words({"waiting in futex_wait": 3, "stopped": 1})
-    '1 process stopped, 3 processes waiting in futex_wait'
+
+def states_in_words(states: Mapping[str, Sequence[str]]) -> str:
+    """Return the ranks in each state, for a run that hung, the rarest state first; empty for none.
+
+    :param states: the rank of each process in a state; empty if it is not known.
+
+    >>> states_in_words({"waiting in futex_wait": ["0", "2", "3"], "stopped": ["1"], "running": [""]})
+    '1 process running, rank 1 stopped, ranks 0, 2 and 3 waiting in futex_wait'
     """
-    ordered = sorted(states.items(), key=lambda item: (item[1], item[0]))
-    return ", ".join(f"{count} process{'es' if count > 1 else ''} {state}" for state, count in ordered[:3])
+    ordered = sorted(states.items(), key=lambda item: (len(item[1]), item[0]))
+    return ", ".join(f"{_counted(ranks)} {state}" for state, ranks in ordered[:3])
+
+
+def _counted(ranks: Sequence[str]) -> str:
+    """Return the numbers of a few ranks; the number of processes for many, or unknown ones."""
+    *others, last = sorted(set(ranks), key=lambda rank: (len(rank), rank))
+    if not all(ranks) or len(others) >= FEW:
+        return f"{len(ranks)} process{'es' if len(ranks) > 1 else ''}"
+    return f"ranks {', '.join(others)} and {last}" if others else f"rank {last}"
 
 
 def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
@@ -486,7 +518,7 @@ def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
     found |= {interface_of(socket.inet_ntoa(address[-4:]), place) for address in others if address.startswith(MAPPED)}
     own = {address.hex() for address in others if not address.startswith(MAPPED)}
     if own:
-        rows = (line.split() for line in (place / "net" / "if_inet6").read_text().splitlines())
+        rows = (line.split() for line in texts.read(place / "net" / "if_inet6").splitlines())
         found |= {row[-1] for row in rows if row[0] in own}
     return found - {""}
 
@@ -498,7 +530,7 @@ MAPPED = bytes(10) + b"\xff\xff"
 def _addresses(place: Path, kind: str, inodes: Set[str]) -> Set[str]:
     """Return the local addresses of established connections in the form of /proc/net; none if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
-        rows = [line.split() for line in (place / "net" / kind).read_text().splitlines()[1:]]
+        rows = [line.split() for line in texts.read(place / "net" / kind).splitlines()[1:]]
         return {row[1].split(":")[0] for row in rows if row[9] in inodes and row[3] == "01"}
     return set()
 
@@ -528,7 +560,7 @@ def interface_of(address: str, place: Path) -> str:
     """
     number = struct.unpack("<I", socket.inet_aton(address))[0]
     best = ("", 0)
-    for line in (place / "net" / "route").read_text().splitlines()[1:]:
+    for line in texts.read(place / "net" / "route").splitlines()[1:]:
         words = line.split()
         network, mask = int(words[1], 16), int(words[7], 16)
         length = bin(mask).count("1")

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from containercheck.job import container_runtimes, contract, launch, locks, processes
+from containercheck.job import container_runtimes, contract, launch, locks, processes, texts
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import Runtime
 
@@ -139,7 +139,7 @@ def is_crippled_root() -> bool:
     """Return whether this user is root without all capabilities (as in a sandbox), and needs a user namespace."""
     if os.geteuid() != 0:
         return False
-    status = Path("/proc/self/status").read_text().splitlines()
+    status = texts.read(Path("/proc/self/status")).splitlines()
     effective = next(line for line in status if line.startswith("CapEff")).split()[1]
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     return int(effective, 16) != (1 << (last + 1)) - 1

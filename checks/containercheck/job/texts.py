@@ -95,6 +95,17 @@ def read(path: Path, most: int = READ) -> str:
     return content.decode(errors="replace")
 
 
+def utf8(path: Path) -> str:
+    """Return the text of a file that a person writes.
+
+    :raises OSError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"byte {error.start + 1} is not UTF-8", str(path)) from None
+
+
 def small(path: Path) -> str:
     """Return the content of a small file, without blanks around it; empty if it cannot be read."""
     try:

@@ -39,7 +39,7 @@ class CaseFields:
     :ivar axes: values of the check's other parameters, by name.
     :ivar result: ReFrame's result of the last run: ``pass``, ``fail``, ``skip`` ...
     :ivar reason: reason of a failure or skip; empty for none.
-    :ivar cause: explanation of the failure, with its proof if there is one; empty for none.
+    :ivar cause: explanation of the failure, and the remedy; empty for none.
     :ivar when: seconds of the epoch at which the job was complete; 0 without a job.
     """
 
@@ -96,9 +96,9 @@ def _read(lines: Iterable[str]) -> list[Case]:
 
 
 def cause_of(case: Case) -> str:
-    """Return the explanation of a case's failure in one line; empty for none."""
+    """Return the explanation of a case's failure and the remedy, in one line; empty for none."""
     run = selections.failure(case)
-    return next(iter(explanation.lines(run.causes)), "") if run else ""
+    return explanation.summary(run.causes) if run else ""
 
 
 def _place(case: Case) -> CaseFields:

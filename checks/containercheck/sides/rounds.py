@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from containercheck.application.declare import Metric
-from containercheck.job import contract, this_node
+from containercheck.job import contract, texts, this_node
 from containercheck.job.container_runtimes import Runtime
 from containercheck.site import node_commands
 from containercheck.site.layout import LayoutError
@@ -69,7 +69,7 @@ def half_of(site: Site) -> Site:
 
 def on_hypervisor() -> bool:
     """Return whether this machine is virtual."""
-    return this_node.is_virtual(this_node.CPUINFO.read_text())
+    return this_node.is_virtual(texts.small(this_node.CPUINFO))
 
 
 def is_duet(wanted: bool | None, gains: bool, metrics: Sequence[Metric], obstacle: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import reframe.utility.typecheck as typ
 
+from containercheck.job import texts
 from containercheck.site import extras
 from containercheck.site.extras import NAMESPACE, extra
 
@@ -64,7 +65,7 @@ class Sink:
         :raises OSError: the file cannot be read, or there is no such variable.
         """
         if self.secret_file:
-            return extras.path_of(self.secret_file).read_text().strip()
+            return texts.utf8(extras.path_of(self.secret_file)).strip()
         if self.secret_variable and self.secret_variable not in os.environ:
             raise OSError(f"the environment has no {self.secret_variable}")
         return os.environ.get(self.secret_variable or "", "")

@@ -20,7 +20,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck.job import architectures, mpi
+from containercheck.job import architectures, mpi, texts
 from containercheck.job.build.cache import private_directory
 from containercheck.site import extras, sinks
 from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra, path_of
@@ -249,10 +249,7 @@ def usable_processors(root: Path = Path("/")) -> int:
     :param root: root of the file systems ``/proc`` and ``/sys``: see cgroups(7), version 2.
     """
     usable = len(os.sched_getaffinity(0))
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
+    lines = texts.small(root / "proc/self/cgroup").splitlines()
     group = next((Path(line[3:].lstrip("/")) for line in lines if line.startswith("0::")), Path())
     # In a container, the path may be that of the host.
     for directory in (group, *group.parents):

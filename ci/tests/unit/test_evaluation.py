@@ -295,10 +295,10 @@ def test_the_same_reason_is_told_once_with_how_many_runs_had_it(run, evaluated, 
 
 
 def test_what_the_processes_did_at_last_does_not_make_two_hangs_of_one(run, evaluated):
-    seen = [{"waiting in do_wait": 1}, {}, {"waiting in do_wait": 1, "stopped": 1}]
+    seen = [{"waiting in do_wait": ["1"]}, {}, {"waiting in do_wait": ["1"], "stopped": ["0"]}]
     runs = [run(number, "subject", "", **HUNG, used={"states": states}) for number, states in enumerate(seen, 1)]
     (line,) = evaluated(*runs).final_problems()
-    assert line.startswith(f"rounds 1, 2 and 3, subject: {LIMIT}at last it had 1 process waiting in do_wait (3 of 3")
+    assert line.startswith(f"rounds 1, 2 and 3, subject: {LIMIT}at last it had rank 1 waiting in do_wait (3 of 3")
 
 
 def test_reasons_that_differ_are_told_each(run, evaluated):

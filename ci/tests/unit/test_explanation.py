@@ -12,10 +12,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import facts_of
+from conftest import facts_of, write_program
 from containercheck import Metric
 from containercheck.job import run_observation
-from containercheck.job.contract import FABRICS, MEASURED
+from containercheck.job.contract import FABRICS, MEASURED, WORKDIR
 from containercheck.job.explain import causes, explanation, halving, rules, use_rules
 from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
 from containercheck.job.explain.observations import Observation, Use, pairs_of
@@ -107,14 +107,14 @@ SEEN = [
         {"cgroup_limits": {"processors": 0.5}},
         TIME,
         None,
-        "the container's cgroup allows it the time of 0.5 of 4",
+        "the container's cgroup allows it the time of 0.5 processors (4 on the host)",
         OF_CPUS,
     ),
     (
         {"cgroup_limits": {"processes": 10}},
         TIME,
         None,
-        "the container's cgroup allows it 10 processes and thr",
+        "the container's cgroup allows it 10 processes and threads (no limit on the host)",
         OF_PIDS,
     ),
     ({"machine": "aarch64"}, TIME, None, "programs run on aarch64 in the container, on x86_64 on the host", None),
@@ -183,7 +183,7 @@ def test_a_variable_is_removed_or_set_as_on_the_host():
 BUSY = Use(10.0, 19.0, 1.0, 0.0, 1, frozenset(["/usr/lib/openblas-serial/libopenblas-r0.so"]), frozenset(["fab0"]))
 BUSY = BUSY._replace(watched=10.0, processors=4, devices=frozenset(["/dev/infiniband/uverbs0"]))
 OF_RUNS = [
-    ({"throttled": [90, 100, 0.5]}, TIME, "the container's cgroup limits it to 0.5 processors"),
+    ({"throttled": [90, 100, 0.5]}, TIME, "the container's cgroup limits it to 0.5 processors (4 on the host): it"),
     ({"throttled": [1, 100, 0.5]}, TIME, None),
     ({"threads": 64}, TIME, "a process has 64 threads in the container, 1 on the host"),
     ({"libraries": frozenset(["/usr/lib/blas/libblas.so.3"])}, TIME, "linear algebra is the reference"),
@@ -196,7 +196,7 @@ OF_RUNS = [
     ({"user_namespaces": 2}, TIME, "the ranks of a node are in 2 user namespaces in the container"),
     # Memory that is tight explains more than files.
     ({"memory_limit": 2 << 30}, TIME, None),
-    ({"memory_limit": 2 << 30, "memory": 1.5 * 2**30}, TIME, "the container's cgroup limits its memory to 2 GiB, of"),
+    ({"memory_limit": 2 << 30, "memory": 1.5 * 2**30}, TIME, "the container's cgroup limits its memory to 2 GiB (no"),
     ({"faults": 9000.0}, TIME, None),
     ({"faults": 90000.0}, TIME, "processes take 9000 page faults"),
     ({"major_faults": 9000.0}, TIME, None),
@@ -236,6 +236,20 @@ def test_what_the_runs_used_is_named_for_the_metrics_that_it_can_slow(facts, met
 def test_a_library_that_only_one_side_has_is_named(on_host, in_container, sentence):
     uses = loaded(*on_host), loaded(*in_container)
     assert [cause.sentence for cause in found(CONTAINER, TIME, uses=uses)] == ([sentence] if sentence else [])
+
+
+@pytest.mark.parametrize(
+    ("program", "printed", "status", "found"),
+    [
+        ("dpkg-query", "libopenblas0-serial:amd64: /x/libblas.so", 0, "libopenblas0-serial (/x/libblas.so)"),
+        ("rpm", "openblas-serial:", 0, "openblas-serial (/x/libblas.so)"),
+        ("rpm", "file /x/libblas.so is not owned by any package", 1, "/x/libblas.so"),
+    ],
+)
+def test_a_library_of_the_host_is_named_with_its_package(tmp_path, monkeypatch, program, printed, status, found):
+    write_program(tmp_path / program, f"echo '{printed}'; exit {status}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert use_rules.packaged.__wrapped__("/x/libblas.so") == found
 
 
 def test_without_what_the_runs_loaded_no_library_is_missing():
@@ -328,19 +342,21 @@ def test_messages_slow_no_application_of_one_rank_unless_the_metric_says_so():
 def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
     container = with_variables(OMPI_MCA_btl="self,tcp", OPENBLAS_CORETYPE="Prescott", MALLOC_ARENA_MAX="1")
     space = {"/": [1 << 40, 1 << 40], "/tmp": [64 << 20, 60 << 20], "/dev/shm": [64 << 20, 1 << 20]}
-    container = container._replace(limits={**BARE.limits, "Max processes": "10"}, space=space, **THROUGH_FUSE)
+    limits = {"Max processes": "10", "Max open files": "16", "Max core file size": "0"}
+    container = container._replace(limits={**BARE.limits, **limits}, space=space, **THROUGH_FUSE)
     bare = BARE._replace(
-        limits={**BARE.limits, "Max processes": "100"}, space={**BARE.space, "/": [90 << 30, 20 << 30]}
+        limits={**BARE.limits, "Max processes": "100", "Max core file size": "8"},
+        space={**BARE.space, "/": [90 << 30, 20 << 30]},
     )
 
     def named(ranks, bare=bare):
         return [cause.about for cause in explanation.causes_of_end(bare, container, USED, ranks)]
 
-    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes"]
+    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes", "Max open files"]
     # One rank talks to nobody.
-    assert named(1) == ["/dev/shm", "/tmp", "Max processes"]
-    # Little space ends runs, and slows none; on the host it is no other.
-    assert "/tmp" not in abouts(container, TIME, bare=bare)
+    assert named(1) == ["/dev/shm", "/tmp", "Max processes", "Max open files"]
+    # Little space and few files end runs, and slow none; on the host there are no others.
+    assert not {"/tmp", "Max open files"} & {*abouts(container, TIME, bare=bare)}
     assert "/tmp" not in named(2, bare._replace(space={"/": [90 << 30, 90 << 20]}))
     assert explanation.causes_of_end(BARE, CONTAINER, USED) == explanation.causes_of_end(None, None, USED) == []
 
@@ -390,6 +406,19 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
             1.26,
             "a run takes 1.4 s, 0.3 s on the host; 1.3 s pass before the program begins "
             "(launcher, runtime, scripts of the image's environment)",
+        ),
+        (
+            Use(10.0, disk=0.1, read=1 << 20),
+            Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e5, major_faults=900.0),
+            0.0,
+            "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 100000 more page faults; "
+            "900 more of these read a file",
+        ),
+        (
+            Use(10.0, 1.0),
+            Use(14.0, 1.0, disk=6.0),
+            0.0,
+            "a run takes 14 s, 10 s on the host; of 4 s more, 3 waiting for disks, 1 waiting",
         ),
         # The run takes as long, or is not known.
         (Use(10.0, 19.0, 1.0), Use(10.5, 19.0, 1.0), 0.1, ""),
@@ -505,7 +534,7 @@ def test_a_part_is_told_as_a_part_and_whether_it_may_be_all(rest, overhead, fact
     assert not explanation.is_proven(cause) and "proven" not in "\n".join(lines)
 
 
-DIFFERS = ["possible cause: X=1 is set"]
+DIFFERS = ["possible cause: X=1 is set", "to try: unset it"]
 REFUTED = ["not explained; tried, and not the cause: X=1 is set"]
 STILL_SLOW = {"other": tried("fail", "inconclusive")["result"]["metrics"]["rate"]}
 
@@ -537,6 +566,7 @@ def test_nothing_is_proven_unless_it_helps_and_is_all(cause, expected):
 def test_what_differs_besides_is_named_where_nothing_is_explained():
     assert explanation.lines([tried("pass", "fail"), OTHER]) == [
         "not explained; other differences: Y=1 is set",
+        "to try: unset it",
         "tried, and not the cause: X=1 is set",
     ]
     assert explanation.lines([]) == []
@@ -603,10 +633,12 @@ def test_each_of_several_containers_has_causes_of_its_own_and_an_only_one_needs_
         for pair, container in zip(pairs(("podman", {}), ("charliecloud", {})), containers)
         for cause in pair.named(found(container, BETWEEN))
     ]
-    assert explanation.lines(explanation.stored(named)) == [
+    lines = explanation.lines(explanation.stored(named))
+    assert lines[::2] == [
         "podman: possible cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how the fabric is used",
         "charliecloud: possible cause: /dev/shm holds 8 MiB in charliecloud, 11 GiB on the host",
     ]
+    assert lines[3].startswith("charliecloud: to try: bind the host's /dev/shm")
     (pair,) = pairs(("subject", {}))
     causes = found(containers[0], TIME)
     assert pair.named(causes) == causes
@@ -721,6 +753,17 @@ def test_an_unknown_device_of_a_fabric_is_named_by_its_path(tmp_path):
     assert named == ["hfi1_0 (hfi1)", "/dev/hfi1_1"]
 
 
+def test_another_working_directory_is_named_whatever_its_path_and_left_before_the_program():
+    bare = BARE._replace(status={"Directory": "7 /stage/here"})
+    assert found(bare._replace(status={"Directory": "7 /rfm_workdir"}), TIME, bare=bare) == []
+    inside = bare._replace(status={"Directory": "2 /tmp"})
+    (cause,) = explanation.causes_of_end(bare, inside, USED, 1)
+    assert cause.sentence == "programs start in /tmp in the container, and not in the directory of the job"
+    assert shlex.split(cause.change.value) == ["sh", "-c", f'cd {WORKDIR} && exec "$@"', "sh"]
+    entry = explanation.entry(cause)
+    assert explanation.took_effect(entry, bare, bare) and not explanation.took_effect(entry, bare, inside)
+
+
 def test_a_script_of_the_image_is_named_for_starts_and_taken_back_by_nothing_bound_over_it():
     path = "/.singularity.d/env/90-environment.sh"
     (cause,) = found(CONTAINER._replace(hooks=[path]), START)
@@ -744,7 +787,9 @@ def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
         if title.startswith("every "):
             continue
         assert title in used or title.partition(":")[0] in kinds, title
-        assert {*rule.kinds} <= {*MEASURED} and (rule.kinds or title == "space"), title
+        assert {*rule.kinds} <= {*MEASURED} and (rule.kinds or rule.fields.get("rule", title) in causes.ONLY_ENDING), (
+            title
+        )
         is_halved = "found by halving" in rule.fields["source"]
         assert rule.weight == 0 if is_halved else 0 < rule.weight <= 100, title
         assert {"about", "sentence", "remedy", "source"} <= {*rule.fields}, title

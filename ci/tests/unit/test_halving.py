@@ -61,8 +61,8 @@ def test_a_container_that_differs_as_all_do_has_nothing_to_halve():
         (container({"PATH": "/x/bin:/usr/bin:/bin"}), {}, Change(SET, "PATH=/usr/bin:/bin")),
         (container({"PYTHONPATH": "/x"}), {}, Change(UNSET, "PYTHONPATH")),
         (container(status={"Home": "2 /x"}), {}, Change(SEVERAL, f"bind /root{AND}set HOME=/root")),
-        (container(limits={"Max open files": "16"}), {}, Change(LIMIT, "Max open files=1024")),
-        (container(limits={"Max data size": "4096"}), {}, Change(LIMIT, "Max data size=unlimited")),
+        (container(limits={"Max open files": "4096"}), {}, Change(LIMIT, "Max open files=1024")),
+        (container(limits={"Max core file size": "4096"}), {}, Change(LIMIT, "Max core file size=0")),
         (container(), {"APPTAINER_HOME": "/x:/root"}, Change(HIDE, "APPTAINER_HOME")),
         (container(), {"SINGULARITYENV_PREPEND_PATH": "/x"}, Change(HIDE, "SINGULARITYENV_PREPEND_PATH")),
         # What sets a variable in the container is taken back with the variable.

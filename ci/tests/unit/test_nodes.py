@@ -69,6 +69,9 @@ def test_nodes_that_differ_by_chance_are_rarely_named():
 
 # The command
 
+X_IS_SET = {"rule": "variable", "about": "X", "sentence": "X=1 is set", "remedy": "unset it"}
+HUNG = {"result": "fail", "fail_reason": "it hung", "causes": [X_IS_SET]}
+
 
 def case(place, bare=100.0, container=99.0, **facts):
     rows = [made.row("STREAM", bare, subject=container)] if bare else []
@@ -87,6 +90,7 @@ def concluded(capsys, *raw, problems=()):
         ({"container": 69.0}, "node7: HPCC STREAM is 30 % worse than on its peers, in containers only: see its runt"),
         ({"bare": 69.0}, "node7: HPCC STREAM is 31 % worse than on its peers, bare only"),
         ({"bare": None, "result": "fail", "fail_reason": "it hung"}, "node7: HPCC failed: it hung"),
+        ({"bare": None, **HUNG}, "node7: HPCC failed: it hung; possible cause: X=1 is set; to try: unset it"),
     ],
 )
 def test_the_bad_node_is_named_with_its_metric_and_whether_only_containers_are_slow(capsys, bad, line):

@@ -58,6 +58,7 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     assert seen["limits"]["Max open files"] and seen["hard_limits"]["Max open files"]
     assert seen["status"]["Cpus_allowed_list"] and len(seen["mounts"]["/"]) == 4 and "lo" in seen["interfaces"]
     assert seen["status"]["Home"] == f"{tmp_path.stat().st_ino} {tmp_path}"
+    assert seen["status"]["Directory"] == f"{os.stat('.').st_ino} {os.getcwd()}"
     assert seen["status"]["Disk_priority"] in ("none", "best-effort", "idle", "realtime")
     assert seen["priority"] == [os.nice(0), os.sched_getscheduler(0)]
     assert seen["space"]["/dev/shm"][0] >= 0
@@ -97,7 +98,7 @@ def test_a_run_is_watched_to_its_end(tmp_path):
     process.wait()
     observer.finish()
     used = observer.result()
-    assert used["user"] + used["system"] > 0.2
+    assert used["user"] + used["system"] > 0.2 and used["disk"] >= 0
     assert used["threads"] == 1 and 0 < used["processors"] <= os.cpu_count()
     assert any("/libc" in path for path in used["libraries"])
     assert used["throttled"] == [] or len(used["throttled"]) == 3
@@ -248,11 +249,12 @@ def test_no_more_is_read_of_an_observation_than_a_record_holds(tmp_path):
 
 
 def test_a_run_that_hangs_has_the_states_of_its_processes():
-    """One of two is stopped."""
+    """One of three is stopped, and one is no rank."""
     observer = run_observation.Observer()
-    ranks = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    of_rank = [{**os.environ, "PMIX_RANK": number} for number in ("0", "1")]
+    ranks = [subprocess.Popen(["sleep", "60"], env=environment) for environment in (*of_rank, None)]
     ranks[0].send_signal(signal.SIGSTOP)
-    expected = re.compile(r"1 process stopped(?: in \w+)?, 1 process waiting(?: in \w+)?$")
+    expected = re.compile(r"rank 0 stopped(?: in \w+)?, 2 processes waiting(?: in \w+)?$")
 
     def words():
         return run_observation.states_in_words(observer.result().get("states", {}))

@@ -110,6 +110,8 @@ def test_what_a_program_computes_is_no_error(line):
         # Calls that the kernel refused.
         ("chmod: changing permissions of 'a': Operation not permitted\nstep 2", "Operation not permitted"),
         ("dd: error writing 'a': File too large\nstep 2", "File too large"),
+        ("sh: 1: fork: retry: Resource temporarily unavailable\nstep 2", "Resource temporarily unavailable"),
+        ("io_uring_setup: Function not implemented\nstep 2", "Function not implemented"),
     ],
 )
 def test_tags_times_and_colours_before_a_line_hide_nothing(line, said):
@@ -125,6 +127,7 @@ def test_tags_times_and_colours_before_a_line_hide_nothing(line, said):
         (139, "segmentation fault"),
         (143, "terminated"),
         (153, "the limit of file size was reached"),
+        (159, "a filter refuses a system call (seccomp)"),
         (-11, "segmentation fault"),
     ],
 )

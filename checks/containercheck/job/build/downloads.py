@@ -118,7 +118,7 @@ def read_artifacts(path: Path) -> Dict[str, str]:
     :raises CacheError: there is no such file, or a line is not of the form.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = texts.utf8(path).splitlines()
     except OSError as error:
         raise CacheError(f"no list of artifacts {path}: {error.strerror}") from None
     pinned = {}
@@ -189,7 +189,7 @@ class PythonEnvironment(cache.Entry):
         """
         self.requirements = Path(requirements)
         try:
-            content = self.requirements.read_text(encoding="utf-8")
+            content = texts.utf8(self.requirements)
             problem = machine.not_for(name, self.requirements, architecture)
         except OSError as error:
             raise CacheError(f"no requirements {requirements}: {error.strerror}") from None

@@ -238,6 +238,6 @@ def _content_of(path: Optional[str]) -> str:
     :raises CacheError: it cannot be read.
     """
     try:
-        return Path(path).read_text() if path else ""
+        return texts.utf8(Path(path)) if path else ""
     except OSError as error:
         raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None

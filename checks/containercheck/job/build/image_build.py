@@ -24,7 +24,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from containercheck.job import architectures, mpi
+from containercheck.job import architectures, mpi, texts
 from containercheck.job.build import cache, downloads, easybuild_install, image_files, machine, packing, spack_install
 from containercheck.job.build.cache import CacheError, UnsupportedError
 from containercheck.job.build.packing import UnpackableError
@@ -57,7 +57,7 @@ class Recipe:
         """Read the file in the directory ``recipes``."""
         self._recipes, self.name = recipes, name
         try:
-            self.text = (recipes / f"{name}.def").read_text(encoding="utf-8")
+            self.text = texts.utf8(recipes / f"{name}.def")
         except OSError as error:
             raise CacheError(f"no definition file {recipes / name}.def: {error.strerror}") from None
 

@@ -138,7 +138,7 @@ class Converted(image_files.ImageEntry):
             if not os.path.lexists(str(path)):
                 path.touch()
         lines = (f"{name}={value}\n" for name, value in sorted(self.variables().items()) if "\n" not in value)
-        (tree / ENVIRONMENT).write_text("".join(lines))
+        (tree / ENVIRONMENT).write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
         return tree, content
 
     def facts(self) -> Dict[str, Any]:
@@ -178,7 +178,7 @@ class SquashFs(Converted):
         :raises UnsupportedError: mksquashfs is not on the PATH.
         """
         tree, content = self.unpack(work)
-        (tree / "etc" / "environment").write_text((tree / ENVIRONMENT).read_text())
+        (tree / "etc" / "environment").write_bytes((tree / ENVIRONMENT).read_bytes())
         built = work / f"image{self.suffix}"
         pack = ["mksquashfs", str(tree), str(built), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]
         self.run([pack], timeout=image_files.LIMIT)

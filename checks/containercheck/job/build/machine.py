@@ -28,6 +28,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from containercheck.job import texts
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
 #: Directory of this project's checks.
@@ -51,11 +52,7 @@ def _output_of(command: Sequence[str]) -> str:
 
 def own_codename() -> str:
     """Return the code name of this machine's release (``bookworm``); empty for a release without one."""
-    try:
-        release = Path("/etc/os-release").read_text(encoding="utf-8")
-    except OSError:
-        return ""
-    match = re.search(r"^VERSION_CODENAME=\"?([\w.-]+)", release, re.MULTILINE)
+    match = re.search(r"^VERSION_CODENAME=\"?([\w.-]+)", texts.small(Path("/etc/os-release")), re.MULTILINE)
     return match[1] if match else ""
 
 
@@ -242,7 +239,7 @@ def not_for(name: str, requirements: Path, architecture: str) -> Optional[str]:
     :param requirements: file with the requirements.
     :raises OSError: the file cannot be read.
     """
-    pinned, _ = limits_of(requirements.read_text(encoding="utf-8"))
+    pinned, _ = limits_of(texts.utf8(requirements))
     if not pinned or architecture in pinned:
         return None
     return (

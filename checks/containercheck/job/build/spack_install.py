@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from containercheck.job import contract
+from containercheck.job import contract, texts
 from containercheck.job.build import cache, file_trees, packing
 from containercheck.job.build.cache import CacheError, UnsupportedError
 from containercheck.job.build.packing import VIEW, UnpackableError
@@ -109,14 +109,14 @@ class SpackEnvironment(packing.Tree):
             "config": {"install_tree": {"root": str(tree)}},
             "packages": {"all": {"require": [f"target={self.processor}"]}},
         }
-        texts = {SITE: "config: {}\n", PARTITION: json.dumps(defaults, indent=1) + "\n"}
+        contents = {SITE: "config: {}\n", PARTITION: json.dumps(defaults, indent=1) + "\n"}
         for name, path in paths.items():
             try:
-                texts[name] = path.read_text()
+                contents[name] = texts.utf8(path)
             except OSError as error:
                 raise CacheError(f"no software: Spack's file {path} cannot be read: {error.strerror}") from None
-        texts[NAME] = texts[NAME].replace(_NO_GPUS, self._gpus or _NO_GPUS)
-        return texts
+        contents[NAME] = contents[NAME].replace(_NO_GPUS, self._gpus or _NO_GPUS)
+        return contents
 
     @property
     def target(self) -> Path:

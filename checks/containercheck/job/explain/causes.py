@@ -17,9 +17,9 @@ MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
 #: Families of MPI.
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
 #: Rules on resources that a program may lack or find different: it then ends, or waits. They apply to any metric.
-ENDING = ("limit", "memory limit", "shared memory", "device", "attribute", "files over the image")
+ENDING = ("limit", "memory limit", "shared memory", "device", "attribute", "files over the image", "working directory")
 #: Rules on resources that slow nothing: a run ends if they are used up or missing.
-ONLY_ENDING = ("space",)
+ONLY_ENDING = ("space", "low limit")
 #: Rule on a script around the runtime.
 SCRIPT = "script"
 

@@ -3,7 +3,7 @@
 import itertools
 import re
 from pathlib import Path
-from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SCRIPT, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
@@ -13,7 +13,7 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.stats.pairs import FAIL, PASS
-from containercheck.job.texts import number
+from containercheck.job.texts import number, size
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices", "change")
@@ -211,8 +211,8 @@ def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
 def summary(known: Sequence[Mapping[str, Any]]) -> str:
     """Return the explanation of a failure and the remedy, in one line; empty if nothing is known."""
     printed = lines(known)
-    todo = [line[line.index("do: ") :] for line in printed if re.search(r"(^|: )do: ", line)]
-    return "; ".join([*printed[:1], *(todo[:1] or [f"to try: {cause['remedy']}" for cause in known[:1]])])
+    todo = re.findall(r"^(?:.*?: )??((?:do|to try): .*)", "\n".join(printed), re.MULTILINE)
+    return "; ".join([*printed[:1], *todo[:1]])
 
 
 def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
@@ -230,7 +230,7 @@ def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
     printed = []
     if left:
         word = "not explained; other differences" if refuted else "possible cause"
-        printed.append(f"{word}: {differing}")
+        printed += [f"{word}: {differing}", f"to try: {left[0]['remedy']}"]
     if refuted:
         word = "tried, and not the cause" if left else "not explained; tried, and not the cause"
         printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in refuted)}")
@@ -324,6 +324,12 @@ def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
 
 #: Least part of bare's time by which runs are longer, and least part of this extra time that a line names.
 MUCH_LONGER, LARGE_PART = 0.1, 0.03
+#: Events that a line names if a run has this many more of them in each second that it takes longer; and their words.
+_EVENTS: Sequence[Tuple[str, float, Callable[[float], str]]] = (
+    ("read", 8 << 20, lambda more: f"{size(more)} more read from disks"),
+    ("faults", 5000, lambda more: f"{more:.0f} more page faults"),
+    ("major_faults", 200, lambda more: f"{more:.0f} more of these read a file"),
+)
 
 
 def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str:
@@ -335,14 +341,15 @@ def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str
     longer = container.seconds - bare.seconds
     if longer < MUCH_LONGER * bare.seconds or not bare.seconds:
         return ""
-    user, system, helping = (
-        (getattr(container, name) - getattr(bare, name)) / cores for name in ("user", "system", "helpers")
+    user, system, helping, disk = (
+        (getattr(container, name) - getattr(bare, name)) / cores for name in ("user", "system", "helpers", "disk")
     )
     parts = [
         (user, "computing"),
         (system, "in the kernel"),
         (helping, "in the runtime's helpers"),
-        (longer - user - system - helping, "waiting"),
+        (disk, "waiting for disks"),
+        (longer - user - system - helping - disk, "waiting"),
     ]
     # Very short runs are hardly observed.
     is_known = bare.user and container.user
@@ -350,6 +357,8 @@ def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str
     begins = "before the program begins (launcher, runtime, scripts of the image's environment)"
     said = [f"of {number(longer, 2)} s more, {', '.join(listed)}"] if is_known else []
     said += [f"{number(before, 2)} s pass {begins}"] if before > MUCH_LONGER * container.seconds else []
+    events = ((getattr(container, name) - getattr(bare, name), least, words) for name, least, words in _EVENTS)
+    said += [words(more) for more, least, words in events if more > least * longer]
     taken = f"a run takes {number(container.seconds, 3)} s, {number(bare.seconds, 3)} s on the host"
     return "where the time went: " + "; ".join([taken, *said])
 

@@ -73,7 +73,7 @@ class Observation(NamedTuple):
 
 
 #: Fields of a use that are medians over the runs.
-_MEDIANS = ("user", "system", "helpers", "faults", "major_faults", "memory", "watched", "switched_out", "read")
+_MEDIANS = ("user", "system", "helpers", "disk", "faults", "major_faults", "memory", "watched", "switched_out", "read")
 
 
 class Use(NamedTuple):
@@ -84,6 +84,7 @@ class Use(NamedTuple):
     :ivar seconds: of a run, by the clock.
     :ivar user, system: processor time of the side's processes.
     :ivar helpers: processor time of the runtime's helpers.
+    :ivar disk: in which processors of the node were idle because processes waited for disks.
     :ivar threads: most threads of a process that computed, in half of the runs.
     :ivar watched: seconds of a run after which faults and switches were last counted.
     :ivar libraries: paths of libraries that were mapped.
@@ -103,6 +104,7 @@ class Use(NamedTuple):
     user: float = 0.0
     system: float = 0.0
     helpers: float = 0.0
+    disk: float = 0.0
     threads: int = 0
     libraries: FrozenSet[str] = frozenset()
     interfaces: FrozenSet[str] = frozenset()

@@ -9,7 +9,7 @@ import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from containercheck.job.container_runtimes import METADATA, RUNTIMES
-from containercheck.job.contract import MEASURED
+from containercheck.job.contract import MEASURED, WORKDIR
 from containercheck.job.explain.causes import (
     AND,
     BIND,
@@ -185,7 +185,9 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
         if name == "Max open files" and _allows(inside, str(MANY_FILES)) and not _allows(host, str(MANY_FILES)):
             rule = RULES["open files"]
         elif inside.isdigit() and _allows(host, inside):
-            rule = RULES.get(f"limit: {name}", rule)
+            # Programs end without a core file too.
+            lower = rule if name == "Max core file size" else RULES["limit: lower"]
+            rule = RULES.get(f"limit: {name}", lower)
         yield rule.cause(Change(LIMIT, f"{name}={host}"), name=name, words=name[len("Max ") :], **words)
 
 
@@ -196,14 +198,20 @@ def _allows(limit: str, value: str) -> bool:
 
 def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each limit of the container's cgroups that bare has not, and that can matter on this host."""
-    inside, host = container.cgroup_limits, bare.cgroup_limits
     cores = len(_allowed(bare, "Cpus_allowed_list"))
+    inside, host = container.cgroup_limits, {"processors": float(cores), **bare.cgroup_limits}
     enough = {"processors": cores, "memory": math.inf, "processes": FOR_EACH_PROCESSOR * cores}
     for name, rule in rules_of("cgroup"):
-        value = inside.get(name, 0.0)
-        if 0 < value < min(enough[name], host.get(name) or enough[name]):
-            shown = size(int(value)) if name == "memory" else f"{round(value, 2):g}"
-            yield rule.cause(_by_engine(rule, container), container=shown, cores=cores)
+        if 0 < inside.get(name, 0.0) < min(enough[name], host.get(name, math.inf)):
+            words = (_amount(name, limits.get(name)) for limits in (inside, host))
+            yield rule.cause(_by_engine(rule, container), **dict(zip(("container", "host"), words)))
+
+
+def _amount(name: str, limit: Optional[float]) -> str:
+    """Return a limit of a cgroup in words."""
+    if limit is None:
+        return "no limit"
+    return size(limit) if name == "memory" else f"{round(limit, 2):g}"
 
 
 def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -360,6 +368,14 @@ def home(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield RULES["no rule: home"].cause(change, path=inside[1])
 
 
+def working_directory(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause if programs start in another directory in the container; its path always differs."""
+    inside, host = (side.status.get("Directory", "").partition(" ")[::2] for side in (container, bare))
+    if inside[0] and host[0] and inside[0] != host[0]:
+        change = Change(PREFIX, f"sh -c 'cd {WORKDIR} && exec \"$@\"' sh")
+        yield RULES["working directory"].cause(change, path=inside[1])
+
+
 def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each attribute of processes that differs, and for mounts over the image."""
     for name, rule in rules_of("attribute"):
@@ -391,6 +407,7 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     unlike,
     hooks,
     home,
+    working_directory,
 )
 
 

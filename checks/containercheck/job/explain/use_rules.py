@@ -1,8 +1,10 @@
 """Find the differences between the resources that the runs of both sides used, by the rules of ``rules.ini``."""
 
+import functools
 import re
 from typing import Callable, Dict, FrozenSet, Iterable, Iterator, Mapping, Optional, Sequence, Set
 
+from containercheck.job import inventory
 from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.job.explain.causes import (
     AND,
@@ -57,7 +59,9 @@ def throttling(bare: Use, container: Use) -> Iterator[Cause]:
     inside, host = container.throttled, bare.throttled
     if inside and inside[0] > HELD_BACK * inside[1] and not (host and host[0] > HELD_BACK * host[1]):
         times, periods, cores = inside
-        yield RULES["quota: held back"].cause(container=f"{cores:.3g}", times=f"{times:.0f}", periods=f"{periods:.0f}")
+        allowed = f"{host[2] if host else bare.processors:.3g}" if host or bare.processors else "no limit"
+        words = {"times": f"{times:.0f}", "periods": f"{periods:.0f}"}
+        yield RULES["quota: held back"].cause(container=f"{cores:.3g}", host=allowed, **words)
 
 
 def threads(bare: Use, container: Use) -> Iterator[Cause]:
@@ -73,8 +77,17 @@ def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
     if inside and host and inside != host:
         rule = RULES["linear algebra: reference" if inside == _REFERENCE_NAME else "linear algebra"]
         files = sorted(path for path in bare.libraries if _blas(frozenset([path])))
-        cause = rule.cause(container=inside, host=host, file=files[0])
+        cause = rule.cause(container=inside, host=host, file=packaged(files[0]))
         yield cause._replace(remedy="compare with the same library") if host == _REFERENCE_NAME else cause
+
+
+@functools.lru_cache(maxsize=None)
+def packaged(path: str) -> str:
+    """Return the path of a file on this node after the name of its package, if dpkg or rpm have it."""
+    queries = (["dpkg-query", "--search", path], ["rpm", "--query", "--file", "--queryformat=%{NAME}:", path])
+    answers = (inventory.output_of(words) for words in queries)
+    names = (re.match(r"([\w.+-]+):", text) for status, text in answers if status == 0)
+    return next((f"{name[1]} ({path})" for name in names if name), path)
 
 
 def _blas(libraries: FrozenSet[str]) -> str:
@@ -153,10 +166,11 @@ def segments(bare: Use, container: Use) -> Iterator[Cause]:
 def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause if the container's cgroup gives it less memory, which also holds its cached files."""
     limit, host = container.memory_limit, bare.memory_limit
-    if limit and (not host or limit < host):
-        used = f", of which a run's processes held {size(int(container.memory))}" if container.memory else ""
+    words = {"container": size(limit), "host": size(host) if host else "no limit"}
+    if limit and (not host or limit < host) and words["container"] != words["host"]:
+        used = f"; a run's processes held {size(container.memory)}" if container.memory else ""
         rule = RULES["memory limit: tight" if container.memory > NEARLY * limit else "memory limit: of runs"]
-        yield rule.cause(container=size(int(limit)), used=used)
+        yield rule.cause(used=used, **words)
 
 
 def rates(bare: Use, container: Use) -> Iterator[Cause]:

@@ -174,6 +174,7 @@ SIGNALS = {
     15: "terminated",
     24: "the limit of processor time was reached",
     25: "the limit of file size was reached",
+    31: "a filter refuses a system call (seccomp)",
 }
 
 #: Escape sequences of a terminal, such as colours.
@@ -198,7 +199,7 @@ _ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s
 _WORDS = re.compile(
     r"\b(?:fail(?:ed|ure|s)?|cannot|can't|could not|couldn't|unable to|not found|no such|denied|invalid|illegal"
     r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
-    r"|not permitted|too large"
+    r"|not permitted|too large|temporarily unavailable|not implemented"
     r"|not connected|doesn't exist|does not exist|missing)\b",
     re.IGNORECASE,
 )
