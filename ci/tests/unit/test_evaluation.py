@@ -81,11 +81,12 @@ def test_a_metric_that_only_some_runs_have_is_a_problem_even_if_the_program_says
 
 
 def test_a_metric_that_no_run_has_is_said_not_to_be_judged(run, evaluated):
-    none, other = (Metric(name, rf"^{name} (\S+)", "x", not_applicable_if="^none$") for name in ("rate", "speed"))
-    runs = [run(1, side, "none\n") for side in SIDES]
+    none, other = (Metric(name, rf"^{name} (\S+)", "x", not_applicable_if="^no ") for name in ("rate", "speed"))
+    runs = [run(1, side, "no disk here\n") for side in SIDES]
     result = evaluated(*runs, metrics=[none, other])
     assert result.final_problems() == []
-    assert result.not_applicable == ["not judged, as the program says that it does not apply here: rate, speed"]
+    said = "not judged, as the program says that it does not apply here: rate (no disk here), speed (no disk here)"
+    assert result.not_applicable == [said]
     result = evaluated(*(run(1, side) for side in SIDES))
     assert result.not_applicable == []
 
