@@ -38,7 +38,9 @@ class MueLu(ContainerCheck):
 
     identity = [Identity("version", r"^Trilinos (\S+)")]
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    metrics = [seconds_of("setup", spread=5.0), seconds_of("solve", spread=5.0)]
+    # On a virtual machine, eight rounds of the solution spread by 7.4 % in turn, and by 3.2 % at the same time.
+    gains_by_duet = True
+    metrics = [seconds_of("setup", spread=5.0, duet=True), seconds_of("solve", spread=5.0, duet=True)]
     answers = [
         Answer("unknowns", r"^unknowns (\d+)"),
         # Sums in another order may need one more iteration.

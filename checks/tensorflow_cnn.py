@@ -58,7 +58,9 @@ class TensorFlowCNN(TensorFlow):
     batches = variable(int, value=1)
     repeats = variable(int, value=3)
 
-    metrics = [Metric("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
+    # On a virtual machine, eight rounds spread by 11 % in turn, and by 5.7 % when both sides run at the same time.
+    gains_by_duet = True
+    metrics = [Metric("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0, duet=True)]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         # Seeded, but other instructions or threads round sums in another order.

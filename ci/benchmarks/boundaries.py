@@ -71,7 +71,7 @@ PRIOR_DEGREES = 4
 #: The first round with a look by t.
 FIRST = 2
 #: Probability by chance below which a larger spread of the rounds contradicts the known one.
-CONTRADICTION = 0.01
+CONTRADICTION, CONTRADICTION_BELOW = 0.01, 0.001
 #: Step of the integration, and its width, in standard deviations of a round and of the sum.
 STEP, WIDTH = 0.1, 9.0
 
@@ -231,9 +231,9 @@ def t_boundaries(alpha):
     return row
 
 
-def contradicted():
-    """Return the sums of squares, in known variances, that contradict the known spread, after round 1, 2, ..."""
-    return [None] + [round(float(special.chdtri(rounds - 1, CONTRADICTION)), 3) for rounds in range(2, HORIZON + 1)]
+def contradicted(chance, digits):
+    """Return the sums of squares, in known variances, that exceed this chance, after round 1, 2, ..."""
+    return [None] + [round(float(special.chdtri(rounds - 1, chance)), digits) for rounds in range(2, HORIZON + 1)]
 
 
 def levels(share):
@@ -268,7 +268,8 @@ def make():
         "t_meaning": "smallest moderated t after round 1, 2, ...; null: no look",
         "prior_degrees": PRIOR_DEGREES,
         "contradiction": "smallest (n - 1) s^2 / s0^2 with which the known spread s0 is contradicted, after each round",
-        "contradicted": contradicted(),
+        "contradicted": contradicted(CONTRADICTION, 3),
+        "contradicted_below": [0.0, *contradicted(1 - CONTRADICTION_BELOW, 4)[1:]],
         "t_pass": t_boundaries(t_passing),
         **{
             f"t_{kind}": {str(metrics): t_boundaries(alpha) for metrics, alpha in row.items()}

@@ -146,10 +146,15 @@ class Moments:
         number = np.arange(1, len(changes) + 1)[:, None]
         self.mean = np.cumsum(changes, axis=0) / number
         squares = np.maximum(np.cumsum(changes**2, axis=0) - number * self.mean**2, 0)
-        limits = np.array([boundaries.contradicted(rounds) for rounds in range(1, len(changes) + 1)])[:, None]
+        limits, least = (
+            np.array([limit(rounds) for rounds in range(1, len(changes) + 1)])[:, None]
+            for limit in (boundaries.contradicted, boundaries.contradicted_below)
+        )
         self.assumed = np.array(np.broadcast_to(known, changes.shape), dtype=float)
         while (wider := squares > limits * self.assumed**2).any():
             self.assumed[wider] *= boundaries.WIDER
+        while (closer := (squares > 0) & (squares < least * self.assumed**2)).any():
+            self.assumed[closer] /= boundaries.WIDER
         scale = np.sqrt((PRIOR_DEGREES * self.assumed**2 + squares) / (PRIOR_DEGREES + number - 1))
         self._error = scale / np.sqrt(number)
 

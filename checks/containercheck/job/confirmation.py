@@ -302,7 +302,7 @@ class Confirmation:
     def _halve_slowness(self) -> None:
         """Prove the likeliest difference of the first slow container without a helpful remedy, or halve them all.
 
-        Halving takes many steps to find what a rule names at once, if its remedy had no time before.
+        A rule may name the difference that halving finds in many steps, and its remedy had no time before.
         """
         name, metrics = next(iter(self._unexplained().items()), ("", {}))
         if not name or not self._facts.remedies:

@@ -133,7 +133,7 @@ def failure(case: Case) -> list[str]:
 
 
 def in_short(case: Case) -> list[str]:
-    """Return the reason of a failed case in one line, with its cause and what to do; nothing without a failure."""
+    """Return the reason of a failed case in one line, with its cause and remedy; nothing without a failure."""
     run = selections.failure(case)
     return ["; ".join(filter(None, [failure(case)[0], explanation.summary(run.causes)]))] if run else []
 

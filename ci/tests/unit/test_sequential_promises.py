@@ -132,6 +132,7 @@ def test_a_spread_is_contradicted_by_chance_in_one_of_a_hundred():
     rounds = np.random.default_rng(5).standard_normal((8, 20_000))
     squares = ((rounds - rounds.mean(axis=0)) ** 2).sum(axis=0)
     assert np.mean(squares > boundaries.contradicted(8)) == pytest.approx(0.01, abs=0.003)
+    assert np.mean(squares < boundaries.contradicted_below(8)) < 0.003
 
 
 # The simulation.

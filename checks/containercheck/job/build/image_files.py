@@ -1,4 +1,4 @@
-"""Provide images that are not built here: a site's own, and images of registries; read what an image file holds.
+"""Provide images that are not built here: a site's own, and images of registries; read image files.
 
 An image of a registry is pulled once, by its digest: into the cache, or into the runtime's own storage. In the latter
 case ``contract.IMAGE_ID`` gets the runtime's name of the image. The image stays the same, even if a tag leads to

@@ -13,7 +13,9 @@ distance of the rounds' mean from a bound. It uses the spread known beforehand:
 experiments", SAGMB 3, 2004.) It is used from round 2 on. If chance would give such a spread in only one of a hundred,
 the known spread is multiplied by three, or nine, and so on. Simulated, with (without) this rule. Ten times the known
 spread: 8.5 (11.7) % fail falsely without overhead, and 15 (20) % at the tolerance. Twice the known spread: 7.2 (7.8) %
-at the tolerance.
+at the tolerance. If chance would give so small a spread in only one of a thousand, it is divided by three, and so on.
+Simulated, with a tenth of the known spread: a check of six metrics finds 40 % after 4.5 (9.3) rounds. With nine kinds
+of noise, 0.1 to 1 (0.1 to 0.6) % fail falsely without overhead, and 3.9 (3.9) % at the tolerance.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -177,6 +179,11 @@ def contradicted(rounds: int) -> float:
     return _at(_TABLE["contradicted"], min(rounds, HORIZON))
 
 
+def contradicted_below(rounds: int) -> float:
+    """Return the sum of squared deviations, in known variances, below which the known spread is too wide."""
+    return _at(_TABLE["contradicted_below"], min(rounds, HORIZON))
+
+
 def averages(rounds: int) -> int:
     """Return the number of Walsh averages of these rounds."""
     return rounds * (rounds + 1) // 2
@@ -207,7 +214,7 @@ class Moderated(NamedTuple):
 
     :ivar rounds: their number.
     :ivar mean: of d.
-    :ivar assumed: the known spread of d, or the next multiple of it that the rounds do not contradict; None if unknown.
+    :ivar assumed: the known spread of d, or a multiple or part that the rounds do not contradict; None if unknown.
     :ivar scale: standard deviation of d that follows from known and seen spread; None if no spread is known.
     """
 
@@ -241,5 +248,7 @@ def moderate(changes: Sequence[float], known_spread: Optional[float]) -> Moderat
     assumed = known_spread
     while squares > contradicted(rounds) * assumed * assumed:
         assumed *= WIDER
+    while 0 < squares < contradicted_below(rounds) * assumed * assumed:
+        assumed /= WIDER
     seen = math.sqrt(squares / max(1, rounds - 1))
     return Moderated(rounds, mean, assumed, moderated_scale(assumed, seen, max(1, rounds)))

@@ -295,11 +295,11 @@ class Pairs:
     @property
     def is_contradicted(self) -> bool:
         """Whether the rounds spread more than is known; :attr:`assumed_spread` then replaces the known spread."""
-        return self._moderated.assumed is not None and self._moderated.assumed != self._known
+        return self._moderated.assumed is not None and self._moderated.assumed > (self._known or 0.0)
 
     @property
     def assumed_spread(self) -> Optional[float]:
-        """The spread that is assumed, in percent or the unit: a multiple of the known one if rounds contradict it."""
+        """The spread that is assumed, in percent or the unit: not the known one if the rounds contradict it."""
         return None if self._moderated.assumed is None else self._moderated.assumed * self._scale.unit
 
     @property
