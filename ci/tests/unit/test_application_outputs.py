@@ -1,11 +1,13 @@
 """What applications printed, saved below ``ci/tests/outputs``, read through each check's own metrics and answers.
 
-To add an application, save the output of a good run and of a bad one, and add a row to each table.
+To add an application, save the output of a good run and of a bad one, and add a row to RANKS and BAD. The first test
+then writes what it reads, for a person to compare with the output.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from argparse import Namespace
 from dataclasses import replace
 
@@ -48,96 +50,21 @@ INSTRUCTIONS = "enable the following instructions:"
 
 def iozone(mode):
     """Return what IOzone reports in a mode."""
-    return Namespace(metrics=[report(title) for title in MODES[mode][1]], answers=IOzone.answers, rank_count=None)
+    metrics = [report(title) for title in MODES[mode][1]]
+    return Namespace(metrics=metrics, answers=IOzone.answers, identity=IOzone.identity, rank_count=None)
 
 
-#: Good runs: check, output, ranks, and metrics. A run has these, or these and the check's others.
-GOOD = [
-    (HPCC, "hpcc/passing", 2, {"HPL": 0.021033, "SingleSTREAM_Triad": 37.4434, "RandomRingLatency": 0.411766}),
-    # The rate and the energies are those of all steps: those of the last ones stand before them.
-    (Amber, "amber/passing", 48, {"rate": 3.4, "total": 257, "setup": 3, "exchange": 28.44}),
-    # The median of its solutions.
-    (HPL, "hpl/passing", 2, {"HPL": 20.245}),
-    (DB12, "db12/passing", 1, {}),
-    (DGEMM, "dgemm/passing", 1, {}),
-    (BTMZ, "btmz/passing", 2, {"seconds": 9.46, "rate": 1517.71, "communication": (41.98 + 46.70) / 2}),
-    (
-        OpenFOAM,
-        "openfoam/passing",
-        2,
-        {"seconds_mesh": 6.655, "seconds_decompose": 0.156, "seconds_solve": 1.163, "solver": 0.62},
-    ),
-    (Palabos, "palabos/passing", 2, {}),
-    (MueLu, "muelu/passing", 2, {}),
-    (SemanticSpaces, "semanticspaces/passing", 1, {}),
-    (HPCG, "hpcg/passing", 2, {}),
-    (GROMACS, "gromacs/passing", 2, {"rate": 5.534}),
-    (QuantumEspresso, "espresso/passing", 2, {"PWSCF": 1.36, "fftw": 0.36}),
-    (WRF, "wrf/passing", 2, {}),
-    (IMB, "imb/passing", 2, {"allreduce_8B": 0.57, "latency_8B": 0.16}),
-    (TensorFlowCNN, "tensorflow_cnn/passing", 1, {"images_per_second": (2.531 + 4.338 + 4.881) / 3}),
-    (
-        RAMP,
-        "ramp/passing",
-        1,
-        {"outside": 19.34, "outside_ratio": 19.34, "compute": 27.607, "memory": 655.3, "io": 55.9},
-    ),
+#: Checks by the ranks of their good runs. Beside each output, read.json has what is read of it.
+RANKS = {
+    1: (DB12, DGEMM, SemanticSpaces, TensorFlowCNN, RAMP, StartUp, ImageFiles),
+    2: (HPCC, HPL, BTMZ, OpenFOAM, Palabos, MueLu, HPCG, GROMACS, QuantumEspresso, WRF, IMB, WordCount),
     # Two nodes with two ranks each, all in one socket of the node.
-    (
-        PingPong,
-        "pingpong/passing",
-        4,
-        {
-            "latency_within_socket": 6.5674,
-            "latency_between_nodes": 30.2695,
-            "bandwidth_within_socket": 5498.52,
-            "bandwidth_between_nodes": 642.552,
-        },
-    ),
-    (WordCount, "wordcount/passing", 2, {"seconds_compute": 11.4956, "efficiency": 90.58, "memory": 55.5}),
-    (StartUp, "startup/passing", 1, {"start": 0.004339, "start_several": 0.009425, "memory_several": 0.732}),
-    (ImageFiles, "imagefiles/passing", 1, {"stat_cold": 0.116453, "stat_warm": 0.083415, "helpers_warm": 0.3}),
-    (iozone("random_strided"), "iozone/passing", 1, {"writer": 1321823, "stride_read": 1771237}),
-    # Its reports are mixed up, and are read from the table.
-    (iozone("positioned"), "iozone/positioned", 1, {"pwrite": 3656565, "pread": 1604772, "re-pread": 1942616}),
-    *((iozone(mode), f"iozone/{mode}", 1, {}) for mode in MODES if mode not in ("random_strided", "positioned")),
-]
-#: Answers of good runs.
-ANSWERS = [
-    (
-        Amber,
-        "amber/passing",
-        {"steps": 5000, "potential_energy_first": -12301.55, "potential_energy_average": -12276.8499},
-    ),
-    # Ten norms, the largest of them 55626 and 45286.
-    (BTMZ, "btmz/passing", {"verification": "SUCCESSFUL", "threads": 2, "norms": pytest.approx(137183.0, rel=0.2)}),
-    (OpenFOAM, "openfoam/passing", {"cells": 7990, "iterations": 50, "drag_coefficient": pytest.approx(0.512896)}),
-    # A fluid that flows at 0.05 everywhere has half the square of that.
-    (Palabos, "palabos/passing", {"sites": 2 * 64**3, "steps": 60, "energy": pytest.approx(0.5 * 0.05**2, rel=0.1)}),
-    (MueLu, "muelu/passing", {"unknowns": 80**3, "convergence": "reached"}),
-    (HPCG, "hpcg/passing", {"result": "VALID", "unknowns": 2 * 32**3}),
-    (QuantumEspresso, "espresso/passing", {"total_energy": pytest.approx(-12.42610614, abs=1e-6)}),
-    # Of 39 minutes: it prints the means before a step.
-    (WRF, "wrf/passing", {"success": "WRF", "minutes": 39}),
-]
-#: Builds as good runs state them.
-BUILDS = [
-    (Amber, "amber/passing", {"version": "16"}),
-    (BTMZ, "btmz/passing", {"version": "3.3.1"}),
-    (GROMACS, "gromacs/passing", {"version": "2022.5", "instruction set": "SSE4.1"}),
-    (HPCC, "hpcc/passing", {"version": "1.5.0"}),
-    (HPCG, "hpcg/passing", {"version": "3.1"}),
-    (HPL, "hpl/passing", {"version": "2.0"}),
-    (IMB, "imb/passing", {"version": "2021.10"}),
-    (IOzone, "iozone/passing", {"version": "3.489"}),
-    (MueLu, "muelu/passing", {"version": "13.2"}),
-    (OpenFOAM, "openfoam/passing", {"version": "OPENFOAM=1912 patch=200626"}),
-    (Palabos, "palabos/passing", {"version": "12.2.0"}),
-    (QuantumEspresso, "espresso/passing", {"version": "6.7MaX"}),
-    (RAMP, "ramp/passing", {"version": "2.21.0"}),
-    (TensorFlowCNN, "tensorflow_cnn/passing", {"version": "2.21.0", "instructions": f"{INSTRUCTIONS} AVX2 FMA"}),
-    (WRF, "wrf/passing", {"version": "4.7.1"}),
-]
+    4: (PingPong,),
+    48: (Amber,),
+}
+#: Good runs: check, output, ranks. The reports of IOzone's modes differ; those of "positioned" are mixed up.
+GOOD = [(check, f"{check.__module__}/passing", ranks) for ranks, checks in RANKS.items() for check in checks]
+GOOD += [(iozone(mode), f"iozone/{'passing' if mode == 'random_strided' else mode}", 1) for mode in MODES]
 #: Bad runs: check, output, ranks, and a problem that is found.
 BAD = [
     # Residuals above a threshold that no solution meets.
@@ -203,31 +130,16 @@ def named(row):
     return row[1] if isinstance(row, tuple) else row
 
 
-def values_of(check, directory):
-    """Return the answers of a run, by name."""
-    return {answer.name: read_answer(answer, directory) for answer in check.answers}
-
-
 @pytest.mark.parametrize("row", GOOD, ids=named)
-def test_a_good_run_has_its_metrics(row):
-    check, output, ranks, expected = row
-    found = metrics(check, output, ranks)
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
-    assert set(found) in (set(expected), {metric.name for metric in check.metrics})
-    assert all(value >= 0 for value in found.values())
-
-
-@pytest.mark.parametrize("row", ANSWERS, ids=named)
-def test_a_good_run_has_its_answers(row):
-    check, output, expected = row
-    found = values_of(check, OUTPUTS / output)
-    assert {name: found[name] for name in expected} == expected
-
-
-@pytest.mark.parametrize("row", BUILDS, ids=named)
-def test_a_run_states_the_build(row):
-    check, output, told = row
-    assert build(check, output) == told
+def test_what_is_read_of_a_good_run_is_what_it_was(row):
+    check, output, ranks = row
+    answers = {answer.name: read_answer(answer, OUTPUTS / output) for answer in check.answers}
+    found = {"metrics": metrics(check, output, ranks), "answers": answers, "build": build(check, output)}
+    saved = OUTPUTS / output / "read.json"
+    if not saved.exists():
+        saved.write_text(json.dumps(found, indent=2) + "\n")
+        pytest.fail(f"{saved} was not there: compare it with the output, and keep it")
+    assert found == json.loads(saved.read_text())
 
 
 @pytest.mark.parametrize("row", BAD, ids=lambda row: f"{named(row)} {row[3]}")
