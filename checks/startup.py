@@ -63,7 +63,7 @@ class StartUp(ContainerCheck, ImagePlacement, ImageRelease):
 
     @run_after("init")
     def cross_no_axes(self):
-        """Vary the circumstances with the usual image only, and use GPUs where there are some."""
+        """Vary the circumstances with the usual image only, and use GPUs on nodes that have some."""
         is_usual_image = self.image_in == "shared" and self.image_release == "fitting"
         if self.circumstances != "usual" and not is_usual_image:
             self.valid_systems = []

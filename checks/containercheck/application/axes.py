@@ -20,7 +20,8 @@ PLAIN = {
     "openmp": 1,
     contract.PLATFORM: contract.FIRST_PLATFORM,
 }
-#: Axes that concern the image: a bare run, which has none, has their plain values only. So has all but one of them.
+#: Axes that concern the image: a bare run, which has none, has their plain values only. So have the others of them if a
+#: runtime is not the partition's default.
 OF_IMAGE = ("image_in", "image_release", contract.PLATFORM)
 #: Value of ``openmp``: threads of a rank for all cores that the ranks of a node leave.
 ALL_CORES = "all"

@@ -483,7 +483,7 @@ def opened(pid: int) -> Tuple[Set[str], Set[str]]:
     place = Path("/proc", str(pid))
     targets = set(processes.open_files(place))
     inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
-    # The manager of connections is opened where no adapter is.
+    # The manager of connections is opened without an adapter too.
     devices = {target for target in targets if target.startswith(contract.FABRICS) and not target.endswith("/rdma_cm")}
     return (_interfaces(place, inodes) if inodes else set()), set(map(adapter, devices))
 

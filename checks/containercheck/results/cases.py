@@ -311,8 +311,11 @@ def _labelled(cases: Sequence[Case]) -> list[Case]:
                 values.setdefault((case.application, name), set()).add(value)
 
     def label(case: Case) -> str:
-        names = (name for name in case.axes if len(values.get((case.application, name), ())) > 1)
-        names = dict.fromkeys([*names, *([contract.PLATFORM] if contract.PLATFORM in case.axes else [])])
-        return " ".join([case.application, *(f"{name}={case.axes[name]}" for name in names)])
+        differing = [
+            f"{name}={value}"
+            for name, value in case.axes.items()
+            if name == contract.PLATFORM or len(values.get((case.application, name), ())) > 1
+        ]
+        return " ".join([case.application, *differing])
 
     return [replace(case, label=label(case)) for case in cases]

@@ -41,8 +41,8 @@ echo processes $seen
 echo uid $(id -u)
 sed -n -e 's/^CapEff:[^0-9a-f]*/effective /p' -e 's/^NoNewPrivs:[^0-9]*/confined /p' \\
     -e 's/^Seccomp:[^0-9]*/seccomp /p' /proc/self/status
-while read -r _ _ _ _ place options _; do
-    [ "$place" != / ] || root=$options
+while read -r _ _ _ _ place options more; do
+    [ "$place" != / ] || root=$options,${{more##* }}
 done </proc/self/mountinfo
 echo root "$root"
 for name in pid ipc uts net user mnt cgroup; do echo namespace $name $(readlink /proc/self/ns/$name); done
@@ -109,7 +109,7 @@ def answers(lines: List[str]) -> Dict[str, str]:
         "more_capabilities": str(bin(more).count("1")),
         "cgroup": "same" if same else "other",
         "namespaces": ",".join(other) or "none",
-        "setuid": "no" if is_confined or "nosuid" in root else "yes",
+        "setuid": "no" if is_confined or "nosuid" in root or "user" in other else "yes",
         "devices": "no" if "nodev" in root else "yes",
         "image": "readonly" if "ro" in root else "writable",
         "new_privileges": "no" if is_confined else "yes",

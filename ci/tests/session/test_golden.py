@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Site file, partition, and case.
 CASES = {
     "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
-    "cray": ("cray_ex", "cpu", "IMB%platform=first%variant=integrated%num_nodes=2%sizes=few"),
+    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2%platform=first%sizes=few"),
     "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting%ranks=0"),
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
     "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%ranks=0%openmp=1%material=SiH4"),
@@ -151,7 +151,9 @@ def test_a_job_asks_for_memory_where_the_site_says_how(session, tmp_path):
 
 def normalised(script, tmp_path):
     """Return a script with what differs from machine to machine by name."""
-    for path, called in ((tmp_path, "$TMP"), (sys.executable, "$PYTHON"), (REPOSITORY, "$REPOSITORY")):
+    # The environment may be a link.
+    pythons = {sys.executable: "$PYTHON", str(Path(sys.prefix).resolve() / "bin" / "python"): "$PYTHON"}
+    for path, called in {tmp_path: "$TMP", **pythons, REPOSITORY: "$REPOSITORY"}.items():
         script = script.replace(str(path), called)
     # Of whom it is root that submits.
     return re.sub(r"^export OMPI_ALLOW_RUN_AS_ROOT\w*=1\n", "", script, flags=re.MULTILINE)

@@ -109,6 +109,20 @@ def ranks(tmp_path, monkeypatch):
     end()
 
 
+@pytest.mark.parametrize("digests", [True, False])
+def test_the_libraries_of_a_rank_are_read_only_for_an_image_with_the_tree_of_bare(ranks, digests):
+    watch = run_observation.RankWatch(2, digests)
+    ranks()
+    watch.start()
+    try:
+        assert eventually(lambda: watch.executable and len(watch.bound) == 2)
+    finally:
+        watch.finish()
+    # Those of MPI are not of a tree, and those of the operating system have no digest.
+    assert watch.libraries.get("libc.so.6") == ("" if digests else None)
+    assert "libmpi.so.40" not in watch.libraries
+
+
 def test_ranks_of_all_steps_are_seen_as_they_are_bound_in_the_end(ranks):
     """Those of the first step end too early, those of the second bind themselves late, and one of them ends first."""
     watch = run_observation.RankWatch(2)

@@ -144,7 +144,7 @@ def test_an_image_in_memory_is_copied_there_and_removed():
 
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     needs = Needs(modules=("apptainer/1.4",), variables={"APPTAINER_TMPDIR": "/scratch"})
-    container = replace(IMAGE, gpus=True, options=("--cleanenv", "'-B/my data:/data'"), needs=needs)
+    container = replace(IMAGE, gpus="--nv", options=("--cleanenv", "'-B/my data:/data'"), needs=needs)
     found = made(GENERIC.changed(container=container))
     assert " --nv " in found.script
     assert " {{options}} --cleanenv '-B/my data:/data' {{changes}} {{image}} " in found.script

@@ -85,7 +85,8 @@ def test_a_shell_alone_sees_nothing_of_another_one_and_not_itself():
         ({"effective": "7", "ns_user": "user:[1]"}, "more_capabilities", "0"),
         ({"root": "ro,nosuid,nodev,relatime"}, "setuid", "no"),
         ({"root": "rw,relatime"}, "setuid", "yes"),
-        # No program gains privileges, whatever the mount allows.
+        # No program gains privileges on the node, whatever the mount allows.
+        ({"root": "rw,relatime", "ns_user": "user:[1]"}, "setuid", "no"),
         ({"root": "rw,relatime", "confined": "1"}, "setuid", "no"),
         ({"root": "rw,relatime"}, "devices", "yes"),
         ({"root": "ro,nodev"}, "devices", "no"),

@@ -118,7 +118,12 @@ def test_the_network_of_generic_containers_on_several_nodes_is_one_line_for_all_
 
     cases = [case("HPL", 2, tcp), case("IMB", 4, tcp), case("BTMZ", 2, fabric), case("Code", 2, tcp, tcp)]
     # On one node nothing goes over a network; nothing is said of what was not seen.
-    others = [case("HPL", 1, tcp), case("FFT", 2, {}), case("HPL", 2, fabric, variant="integrated"), made.case(nodes=2)]
+    others = [
+        case("HPL", 1, tcp),
+        case("FFT", 2, {}),
+        case("HPL", 2, fabric, variant="integrated"),
+        made.case("FFT", nodes=4),
+    ]
     assert table.networks(made.cases([*cases, *others])) == [
         "HPL generic, 2 node(s); IMB generic, 4 node(s): over TCP (eth0), and bare over mlx5_0",
         "BTMZ generic, 2 node(s): over mlx5_0",
