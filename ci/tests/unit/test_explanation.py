@@ -17,8 +17,21 @@ from containercheck import Metric
 from containercheck.job import run_observation
 from containercheck.job.contract import FABRICS, MEASURED, WORKDIR
 from containercheck.job.explain import causes, explanation, halving, rules, use_rules
-from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
-from containercheck.job.explain.observations import Observation, Use, pairs_of
+from containercheck.job.explain.causes import (
+    AND,
+    BIND,
+    CPUS,
+    GPUS,
+    HIDE,
+    LIMIT,
+    OPTION,
+    PREFIX,
+    SET,
+    UNPACK,
+    UNSET,
+    Change,
+)
+from containercheck.job.explain.observations import DIRECTORY, Observation, Use, pairs_of
 from containercheck.job.outputs.facts import Facts
 
 USED = (Use(), Use())
@@ -762,6 +775,8 @@ def test_another_working_directory_is_named_whatever_its_path_and_left_before_th
     assert shlex.split(cause.change.value) == ["sh", "-c", f'cd {WORKDIR} && exec "$@"', "sh"]
     entry = explanation.entry(cause)
     assert explanation.took_effect(entry, bare, bare) and not explanation.took_effect(entry, bare, inside)
+    (cause,) = found(inside._replace(set_by={DIRECTORY: "APPTAINER_CWD"}), TIME, bare=bare)
+    assert cause.change == Change(HIDE, "APPTAINER_CWD") and "/tmp in the container by APPTAINER_CWD" in cause.sentence
 
 
 def test_a_script_of_the_image_is_named_for_starts_and_taken_back_by_nothing_bound_over_it():
