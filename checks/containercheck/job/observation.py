@@ -30,6 +30,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 from containercheck.job import contract, launch, processes, texts, variables
 from containercheck.job.container_runtimes import IMAGE_SCRIPT, METADATA, RUNTIMES
+from containercheck.job.explain.observations import DIRECTORY
 from containercheck.job.run_observation import NO_LIMIT
 
 #: Seconds that an observation may take; and most bytes of it that are read.
@@ -46,6 +47,8 @@ INSTRUCTIONS = (
 SCRIPT = Path(__file__).with_name("observe.sh").read_text(encoding="utf-8").replace("METADATA", METADATA)
 #: Beginnings of the names of variables with which a runtime sets others in the container (APPTAINERENV_).
 _SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
+#: Names of the variables with which a runtime starts programs in another directory.
+_DIRECTORIES = [runtime.settings + word for runtime in RUNTIMES if runtime.settings for word in ("CWD", "PWD")]
 
 
 def sections(text: str) -> Dict[str, str]:
@@ -70,17 +73,23 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
         "host": parts.get("host", "").strip(),
         "environment": {name: variables.redacted(name, value, key) for name, value in environment},
         "fingerprints": {name: variables.lasting(name, value, lasting) for name, value in environment},
-        "set_by": {
-            name[len(prefix) :]: name
-            for name in sorted(job)
-            for prefix in _SETS
-            if name.startswith(prefix) and name != prefix
-        },
+        "set_by": _set_by(job),
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
         "hooks": [path for path in parts.get("hooks", "").split() if not IMAGE_SCRIPT.search(path)],
         "user": parts.get("user", "").strip(),
     }
     return texts.cleaned({**seen, **_node(parts, key)})
+
+
+def _set_by(job: Mapping[str, str]) -> Dict[str, str]:
+    by_name = {
+        name[len(prefix) :]: name
+        for name in sorted(job)
+        for prefix in _SETS
+        if name.startswith(prefix) and name != prefix
+    }
+    directories = [name for name in _DIRECTORIES if name in job]
+    return {**by_name, DIRECTORY: directories[0]} if directories else by_name
 
 
 def _words(parts: Mapping[str, str], section: str) -> List[List[str]]:

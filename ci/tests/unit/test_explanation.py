@@ -17,8 +17,21 @@ from containercheck import Metric
 from containercheck.job import run_observation
 from containercheck.job.contract import FABRICS, MEASURED, WORKDIR
 from containercheck.job.explain import causes, explanation, halving, rules, use_rules
-from containercheck.job.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
-from containercheck.job.explain.observations import Observation, Use, pairs_of
+from containercheck.job.explain.causes import (
+    AND,
+    BIND,
+    CPUS,
+    GPUS,
+    HIDE,
+    LIMIT,
+    OPTION,
+    PREFIX,
+    SET,
+    UNPACK,
+    UNSET,
+    Change,
+)
+from containercheck.job.explain.observations import DIRECTORY, Observation, Use, pairs_of
 from containercheck.job.outputs.facts import Facts
 
 USED = (Use(), Use())
@@ -409,9 +422,9 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
         ),
         (
             Use(10.0, disk=0.1, read=1 << 20),
-            Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e5, major_faults=900.0),
+            Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e6, major_faults=900.0),
             0.0,
-            "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 100000 more page faults; "
+            "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 1000000 more page faults; "
             "900 more of these read a file",
         ),
         (
@@ -762,6 +775,8 @@ def test_another_working_directory_is_named_whatever_its_path_and_left_before_th
     assert shlex.split(cause.change.value) == ["sh", "-c", f'cd {WORKDIR} && exec "$@"', "sh"]
     entry = explanation.entry(cause)
     assert explanation.took_effect(entry, bare, bare) and not explanation.took_effect(entry, bare, inside)
+    (cause,) = found(inside._replace(set_by={DIRECTORY: "APPTAINER_CWD"}), TIME, bare=bare)
+    assert cause.change == Change(HIDE, "APPTAINER_CWD") and "/tmp in the container by APPTAINER_CWD" in cause.sentence
 
 
 def test_a_script_of_the_image_is_named_for_starts_and_taken_back_by_nothing_bound_over_it():

@@ -13,6 +13,7 @@ import time
 import pytest
 from conftest import REPOSITORY, eventually
 from containercheck.job import observation, run_observation
+from containercheck.job.explain.observations import DIRECTORY
 
 KEY = b"key"
 
@@ -44,7 +45,12 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     texts = printed(3, shell, UCX_TLS="rc,sm", NOTE="two\n\nlines=1", HOME=str(tmp_path), **secrets)
     (text,) = (text for text in texts if observation.read(text, KEY, {}))
     assert "hunter2" in text
-    job = {"APPTAINERENV_OMP_NUM_THREADS": "64", "APPTAINER_BIND": "/x", "APPTAINERENV_TOKEN": "hunter2"}
+    job = {
+        "APPTAINER_CWD": "/tmp",
+        "APPTAINERENV_OMP_NUM_THREADS": "64",
+        "APPTAINER_BIND": "/x",
+        "APPTAINERENV_TOKEN": "hunter2",
+    }
     seen, again = (observation.read(text, key, job, b"lasting") for key in (KEY, b"another job"))
     assert "hunter2" not in repr(seen)
     assert seen["environment"]["UCX_TLS"] == "rc,sm"
@@ -54,6 +60,7 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     assert seen["fingerprints"] == again["fingerprints"] and re.fullmatch("[0-9a-f]{8}", seen["fingerprints"]["NOTE"])
     assert seen["fingerprints"]["MY_TOKEN"] == "" and not any(observation.read(text, KEY, {})["fingerprints"].values())
     assert seen["set_by"]["OMP_NUM_THREADS"] == "APPTAINERENV_OMP_NUM_THREADS"
+    assert seen["set_by"][DIRECTORY] == "APPTAINER_CWD"
     assert seen["settings"][f"{tmp_path}/.openmpi/mca-params.conf btl"] == "self,tcp"
     assert seen["limits"]["Max open files"] and seen["hard_limits"]["Max open files"]
     assert seen["status"]["Cpus_allowed_list"] and len(seen["mounts"]["/"]) == 4 and "lo" in seen["interfaces"]

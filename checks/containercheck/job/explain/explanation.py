@@ -327,7 +327,7 @@ MUCH_LONGER, LARGE_PART = 0.1, 0.03
 #: Events that a line names if a run has this many more of them in each second that it takes longer; and their words.
 _EVENTS: Sequence[Tuple[str, float, Callable[[float], str]]] = (
     ("read", 8 << 20, lambda more: f"{size(more)} more read from disks"),
-    ("faults", 5000, lambda more: f"{more:.0f} more page faults"),
+    ("faults", 50000, lambda more: f"{more:.0f} more page faults"),
     ("major_faults", 200, lambda more: f"{more:.0f} more of these read a file"),
 )
 

@@ -9,6 +9,9 @@ from typing import Any, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional
 from containercheck.job import contract
 from containercheck.job.explain.causes import Cause
 
+#: Name of the directory in which programs start.
+DIRECTORY = "working directory"
+
 
 class Observation(NamedTuple):
     """Hold the observation of one side.
@@ -18,7 +21,8 @@ class Observation(NamedTuple):
     :ivar environment: variables, with their value or a fingerprint of it.
     :ivar fingerprints: of the variables' values, by name; the same in all jobs of a user, and empty for a possible
         secret.
-    :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers.
+    :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers, or
+        :data:`DIRECTORY`.
     :ivar image_variables: names of the variables that the image sets by itself.
     :ivar hooks: scripts of the image's environment, except those that the runtime gives each image.
     :ivar limits: soft limits, in the words of /proc.
@@ -104,7 +108,6 @@ class Use(NamedTuple):
     user: float = 0.0
     system: float = 0.0
     helpers: float = 0.0
-    disk: float = 0.0
     threads: int = 0
     libraries: FrozenSet[str] = frozenset()
     interfaces: FrozenSet[str] = frozenset()
@@ -120,6 +123,7 @@ class Use(NamedTuple):
     devices: FrozenSet[str] = frozenset()
     processors: int = 0
     read: float = 0.0
+    disk: float = 0.0
 
     @classmethod
     def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> "Use":

@@ -16,6 +16,7 @@ from containercheck.job.explain.causes import (
     CORES,
     CPUS,
     GPUS,
+    HIDE,
     LIMIT,
     MPI,
     OF_RANK,
@@ -34,7 +35,7 @@ from containercheck.job.explain.causes import (
     rule_of_variable,
     rules_of,
 )
-from containercheck.job.explain.observations import Observation
+from containercheck.job.explain.observations import DIRECTORY, Observation
 from containercheck.job.launch import ULIMITS
 from containercheck.job.texts import cores_of, size
 
@@ -372,8 +373,10 @@ def working_directory(bare: Observation, container: Observation) -> Iterator[Cau
     """Yield a cause if programs start in another directory in the container; its path always differs."""
     inside, host = (side.status.get("Directory", "").partition(" ")[::2] for side in (container, bare))
     if inside[0] and host[0] and inside[0] != host[0]:
-        change = Change(PREFIX, f"sh -c 'cd {WORKDIR} && exec \"$@\"' sh")
-        yield RULES["working directory"].cause(change, path=inside[1])
+        by = container.set_by.get(DIRECTORY, "")
+        change = Change(HIDE, by) if by else Change(PREFIX, f"sh -c 'cd {WORKDIR} && exec \"$@\"' sh")
+        rule = RULES["working directory: by a variable"] if by else RULES["working directory"]
+        yield rule.cause(change, path=inside[1], by=by)
 
 
 def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:

@@ -59,9 +59,10 @@ def throttling(bare: Use, container: Use) -> Iterator[Cause]:
     inside, host = container.throttled, bare.throttled
     if inside and inside[0] > HELD_BACK * inside[1] and not (host and host[0] > HELD_BACK * host[1]):
         times, periods, cores = inside
-        allowed = f"{host[2] if host else bare.processors:.3g}" if host or bare.processors else "no limit"
-        words = {"times": f"{times:.0f}", "periods": f"{periods:.0f}"}
-        yield RULES["quota: held back"].cause(container=f"{cores:.3g}", host=allowed, **words)
+        many = host[2] if host else bare.processors
+        allowed = "as many" if many == cores else f"{many:.3g}" if many else "no limit"
+        words = {"container": f"{cores:.3g}", "host": allowed, "times": f"{times:.0f}", "periods": f"{periods:.0f}"}
+        yield RULES["quota: held back"].cause(None, **words)
 
 
 def threads(bare: Use, container: Use) -> Iterator[Cause]:
@@ -170,7 +171,7 @@ def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
     if limit and (not host or limit < host) and words["container"] != words["host"]:
         used = f"; a run's processes held {size(container.memory)}" if container.memory else ""
         rule = RULES["memory limit: tight" if container.memory > NEARLY * limit else "memory limit: of runs"]
-        yield rule.cause(used=used, **words)
+        yield rule.cause(None, used=used, **words)
 
 
 def rates(bare: Use, container: Use) -> Iterator[Cause]:
