@@ -1,6 +1,6 @@
-"""Nights on the virtual cluster: clean ones, with a regression in the fourth, and with nodes that are out of service.
+"""Nights on the virtual cluster: clean ones, a regression in the fourth, a slow node, and nodes out of service.
 
-Ten nights, each of a cheap check or two in few rounds: together they are to take 15 minutes at most on two cores.
+Eleven nights, each of a cheap check or two in few rounds: together they are to take 15 minutes at most on two cores.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ CHEAP = ("-n", "^StartUp%variant=generic", "-S", "rounds=8", "-S", "StartUp.repe
 #: A start that takes 0.15 s more is within what is accepted against bare: only the nights before tell.
 SLOWER = """case $1 in
     --version) echo "apptainer version 99.0-made" ;;
-    exec) sleep 0.15; exec {runtime} "$@" ;;
+    exec) {slow}; exec {runtime} "$@" ;;
     *) exec {runtime} "$@" ;;
 esac
 """
+#: The same on one node only, that of the first job.
+ON_ONE = """case $(uname -n) in node*) [ -e {bad} ] || uname -n >{bad} ;; esac
+          [ "$(uname -n)" != "$(cat {bad})" ] || sleep 0.15"""
 #: The cluster's site file, with a node in each of two partitions.
 HALVES = """
 import copy
@@ -88,7 +91,8 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_and_clean_nights_have_none
     # The same three nights, and then another runtime.
     shutil.copy(place / "three.db", place / "results.db")
     wrapper = place / "bin" / "apptainer"
-    write_program(wrapper, SLOWER.format(runtime=shutil.which("apptainer")))
+    runtime = shutil.which("apptainer")
+    write_program(wrapper, SLOWER.format(runtime=runtime, slow="sleep 0.15"))
     nights = []
     for _ in range(2):
         status, output, left = night(place, *CHEAP, PATH=f"{wrapper.parent}:{os.environ['PATH']}")
@@ -96,6 +100,7 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_and_clean_nights_have_none
         alarms = [line for line in left["alarms"] if re.search(r"StartUp generic start(_several)? by \+0\.[12]", line)]
         assert alarms, left["alarms"]
         assert "99.0-made" in alarms[0]
+        assert re.search(r"on node[12] and on node[12]", alarms[0])
         assert not any("the machine changed" in line for line in left["alarms"]), left["alarms"]
         nights.append((left["night"], output))
     (fourth, output), _ = nights
@@ -104,6 +109,16 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_and_clean_nights_have_none
     assert "99.0-made" in report
     # The trend has both levels, and the night between them.
     assert re.search(rf"overhead of generic \+0\.\d+ s → \+0\.\d+ s since {re.escape(fourth)}", report)
+    # The same three nights, and then a node that is slow: another one is not, and it is an alarm all the same.
+    shutil.copy(place / "three.db", place / "results.db")
+    bad = place / "bad"
+    write_program(wrapper, SLOWER.format(runtime=runtime, slow=ON_ONE.format(bad=bad)))
+    status, output, left = night(place, *CHEAP, PATH=f"{wrapper.parent}:{os.environ['PATH']}")
+    assert status == 1, output
+    assert "not confirmed on another node; run again on the first one: StartUp generic" in output
+    slow = bad.read_text().strip()
+    good = "node2" if slow == "node1" else "node1"
+    assert f"only on {slow}; not on {good}: look at {slow} (containercheck nodes)" in left["alarms"][0]
 
 
 @pytest.mark.parametrize("state", ["drained", "down"])
