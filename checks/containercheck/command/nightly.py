@@ -245,7 +245,7 @@ def failed_on_one_node(cases: Sequence[Case], before: Sequence[Night]) -> list[C
 def not_elsewhere(
     cases: Sequence[Case], proposals: Sequence[LevelChange], changes: Sequence[LevelChange]
 ) -> list[Case]:
-    """Return the first runs of the cases whose proposed changes were not confirmed, as their reruns had other nodes."""
+    """Return the first runs of cases with proposed changes that reruns on other nodes did not confirm."""
     confirmed = {change.identity for change in changes if change.confirmed}
     done = {key for change in proposals if change.identity in confirmed for key in change.series.cases}
     left = [case for case in moved_cases(cases, proposals) if case.key not in done and case.earlier]
