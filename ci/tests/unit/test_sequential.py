@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
+from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior, more_would_tell
 from hypothesis import example, given
 from hypothesis import strategies as st
 from paired import NONE, judged, noisy, ratios
@@ -91,6 +91,8 @@ def test_beyond_the_horizon_the_verdict_stays_open():
     low, high = pairs.interval
     assert low <= pairs.estimate <= high
     assert not more_would_tell([pairs], 100)
+    # Nor of one that would close in a few rounds.
+    assert not more_would_tell([judged(noisy(0, 0.01, 4))], HORIZON)
     assert pairs.is_hopeless and pairs.rounds_needed is None
 
 
