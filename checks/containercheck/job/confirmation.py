@@ -36,7 +36,7 @@ from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
 from containercheck.job.outputs.experiments import Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, TIMES, WRONG, Problem, read_run
+from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, TIMES, UNREADABLE, WRONG, Problem, read_run
 from containercheck.job.remedies import PATIENCE, SPARE, Remedies
 from containercheck.job.runner import Runner
 from containercheck.job.start_ranks import NotStarted
@@ -53,7 +53,7 @@ MOST_OF_START = 9
 TIMED = "timed"
 BEGINNING = """sh -c 'read -r now _ </proc/uptime; echo "containercheck: begins at $now" >&2; exec "$@"' sh"""
 #: Kinds of problems of runs that ended badly.
-BADLY = (HANG, RANKS, STATUS, WRONG, DIFFER)
+BADLY = (HANG, RANKS, STATUS, UNREADABLE, WRONG, DIFFER)
 #: Runs a side, or starts its ranks, and returns whether that ended well.
 EndsWell = Callable[[str], bool]
 

@@ -417,3 +417,14 @@ def test_answers_that_differ_are_explained_as_ends_are(play):
         "proven: with NOBODY_KNOWS removed all of 5 runs ended well, and 0 of 3 without"
     )
     assert "answers differ: sum is 43.0, bare 42.0" in record.verdict["problems"][0]
+
+
+def test_a_container_that_prints_no_metric_is_explained_as_ends_are(play):
+    """A launcher may end with 0 though its ranks were killed."""
+    job = Job(
+        {**{side: {"time": 1.0} for side in ("baseline", "remedy1", "remedy2")}, "subject": {}}, sides=[BARE, GENERIC]
+    )
+    record = play(job, differs=UNKNOWN)
+    assert record.verdict["explained"][1] == (
+        "proven: with NOBODY_KNOWS removed all of 5 runs ended well, and 0 of 3 without"
+    )
