@@ -214,7 +214,7 @@ class Problem(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Hold the values of a run, by name: metrics that apply, answers, and the reasons of metrics that do not apply."""
+    """Hold the values of a run, by name: metrics that apply, answers, and why metrics of other files do not apply."""
 
     metrics: Dict[str, float]
     answers: Dict[str, Union[str, float]]
@@ -312,7 +312,9 @@ def _values(facts: Facts, output: Output, side: str) -> Values:
     """
     metrics = {metric.name: read_metric(metric, output) for metric in facts.metrics_of(side)}
     answers = {answer.name: read_answer(answer, output) for answer in facts.answers_of(side)}
-    absent = {each.name: absence(each, output) for each in facts.metrics_of(side) if metrics[each.name] is None}
+    # The reasons of programs, as for pairs of ranks, are known from their metrics' names.
+    own = [metric for metric in facts.metrics_of(side) if metric.file != contract.OUT]
+    absent = {metric.name: absence(metric, output) for metric in own if metrics[metric.name] is None}
     return Values({name: value for name, value in metrics.items() if value is not None}, answers, absent)
 
 
