@@ -109,7 +109,8 @@ def test_a_node_without_python_is_one_line(session, site):
 def test_rounds_get_no_more_time_than_the_limit_of_the_partition(session, site):
     """However long they are wanted to go on."""
     settings = site(time_limit="0h1m0s")
-    result = session("--dry-run", "-C", settings, "-n", "Planted%variant=generic", "-S", "seconds=600", checks=PLANTED)
+    options = ("-S", "seconds=600", "-S", "run_limit=60")
+    result = session("--dry-run", "-C", settings, "-n", "Planted%variant=generic", *options, checks=PLANTED)
     script = next(result.stage.rglob("rfm_job.sh")).read_text()
     assert 0 < float(re.search(r" rounds --seconds=(\S+)", script)[1]) < 60
 
