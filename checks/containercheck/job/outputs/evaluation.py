@@ -318,7 +318,7 @@ class Evaluation:
         names = [metric.name for metric in self._facts.metrics if metric.name not in self.values()]
         if not names or not self.rounds:
             return []
-        told = [f"{name} ({self._absent[name]})" if name in self._absent else name for name in names]
+        told = [f"{name} ({self._absent[name]})" if self._absent.get(name) else name for name in names]
         return [f"not judged, as the program says that it does not apply here: {', '.join(told)}"]
 
 

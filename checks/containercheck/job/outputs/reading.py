@@ -78,14 +78,14 @@ class Output:
         return self._texts[file]
 
 
-def absence(metric: Any, output: Output) -> str:
-    """Return the line by which a program says that a metric does not apply; empty if it does.
+def absence(metric: Any, output: Output) -> Optional[str]:
+    """Return the line that shows that a metric does not apply, which may be empty; None if it applies.
 
     :raises UnreadableError: the file is missing, or too long.
     """
     text = output.text(metric.file, metric.name)
     match = metric.not_applicable_if and re.search(f"(?:{metric.not_applicable_if}).{{0,160}}", text, re.MULTILINE)
-    return match[0].strip() if match else ""
+    return match[0].strip() if match else None
 
 
 def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
@@ -97,7 +97,7 @@ def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
     """
     output = Output.of(output)
     text, place = output.text(metric.file, metric.name), output.directory / metric.file
-    if absence(metric, output):
+    if absence(metric, output) is not None:
         return None
     value = metric.factor * _number(text, metric.pattern, metric.reduce, f"metric {metric.name}", place)
     if metric.unit in TIMES and value < 0:
@@ -314,7 +314,7 @@ def _values(facts: Facts, output: Output, side: str) -> Values:
     answers = {answer.name: read_answer(answer, output) for answer in facts.answers_of(side)}
     # The reasons of programs, as for pairs of ranks, are known from their metrics' names.
     own = [metric for metric in facts.metrics_of(side) if metric.file != contract.OUT]
-    absent = {metric.name: absence(metric, output) for metric in own if metrics[metric.name] is None}
+    absent = {metric.name: absence(metric, output) or "" for metric in own if metrics[metric.name] is None}
     return Values({name: value for name, value in metrics.items() if value is not None}, answers, absent)
 
 
