@@ -115,6 +115,9 @@ def _differences(group: Sequence[LevelChange]) -> tuple[str, ...]:
     lines: dict[str, None] = {}
     for change in group:
         provenances = [point.provenance for point in change.series.points]
+        if change.where:
+            # The nodes are named, and the rerun was on others on purpose.
+            provenances = [{name: value for name, value in each.items() if name != "host"} for each in provenances]
         lines.update(dict.fromkeys(differences(provenances[change.since : change.at], provenances[change.at :])))
     return tuple(lines) or ("nothing that is recorded changed with it",)
 
