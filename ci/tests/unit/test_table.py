@@ -234,6 +234,7 @@ def test_the_exit_status_shows_what_is_not_certain(kind, status, capsys):
     facts = SLOW if kind == "failed" else {}
     assert run.conclude_with_metrics([case(*rows, **facts)], []) == status
     said = capsys.readouterr().out
+    assert said.startswith("\napplication ")
     assert ("TOO SLOW, not yet certain: " in said or "QUESTION: " in said) == (status == 2)
     # Other problems count more.
     assert run.conclude_with_metrics([case(*rows, **facts)], ["stopped by SIGTERM"]) == 1
