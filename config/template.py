@@ -96,7 +96,8 @@ site_configuration = {
                             # More options of the jobs that build, after 'access': which nodes reach the outside, say.
                             "build_access": ["--partition=build"],
                             # Whether the energy of jobs on one node is compared too (Cray's counters, or RAPL, which
-                            # users must be allowed to read). Jobs need their nodes to themselves.
+                            # users must be allowed to read). Jobs need their nodes to themselves. Slurm's own figure
+                            # is of a job step, which a run need not be (mpirun on one node, no MPI): it is not read.
                             "energy": False,
                             # Whether its processors are emulated, as by qemu: what they take is reported, not judged.
                             "emulated": False,

@@ -37,11 +37,11 @@ def run(tmp_path):
     """Write what a run printed, and return the run."""
     outputs = itertools.count()
 
-    def make(number, side, text="rate 1\n", **facts):
+    def make(number, side, text="rate 1\n", err="", **facts):
         output = tmp_path / f"{next(outputs)}-{side}"
         output.mkdir()
         (output / "out").write_text(text)
-        (output / "err").write_text("")
+        (output / "err").write_text(err)
         return run_of(side, output.name, number, **facts)
 
     return make
@@ -81,11 +81,13 @@ def test_a_metric_that_only_some_runs_have_is_a_problem_even_if_the_program_says
 
 
 def test_a_metric_that_no_run_has_is_said_not_to_be_judged(run, evaluated):
-    none, other = (Metric(name, rf"^{name} (\S+)", "x", not_applicable_if="^none$") for name in ("rate", "speed"))
-    runs = [run(1, side, "none\n") for side in SIDES]
-    result = evaluated(*runs, metrics=[none, other])
+    none, other = (Metric(name, rf"^{name} (\S+)", "x", not_applicable_if="^no ") for name in ("rate", "speed"))
+    runs = [run(1, side, "no disk here\n", "no counter here\n") for side in SIDES]
+    # Such as the counter of energy, in a file of the job's.
+    result = evaluated(*runs, metrics=[none, replace(other, file="err")])
     assert result.final_problems() == []
-    assert result.not_applicable == ["not judged, as the program says that it does not apply here: rate, speed"]
+    said = "not judged, as the program says that it does not apply here: rate, speed (no counter here)"
+    assert result.not_applicable == [said]
     result = evaluated(*(run(1, side) for side in SIDES))
     assert result.not_applicable == []
 

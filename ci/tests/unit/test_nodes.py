@@ -110,6 +110,9 @@ def test_what_could_not_be_judged_is_not_fine(capsys):
     status, lines = concluded(capsys, *map(case, range(5)))
     assert status == 2
     assert lines[0] == "run: compute has 5 nodes: to name one takes 6"
+    # Two good nodes and a bad one: none of them is named.
+    status, lines = concluded(capsys, case(0), case(1), case(2, bare=50.0, container=49.0))
+    assert (status, lines) == (2, ["run: compute has 3 nodes: to name one takes 6"])
 
 
 def of_schedulers(monkeypatch, *schedulers):

@@ -70,6 +70,7 @@ class Evaluation:
         self._runs_a_round = 2 if self.duet and not remedies else 1
         self.problems: List[Problem] = []
         self.seconds = 0.0
+        self._absent: Dict[str, str] = {}
         self.rounds: List[Dict[str, Dict[str, float]]] = []
         self._ended = 0
         self.replaced: Dict[str, str] = collections.OrderedDict()
@@ -118,6 +119,7 @@ class Evaluation:
         self.problems += result.problems
         if result.values:
             self._round.setdefault(side, []).append(result.values)
+            self._absent.update(result.values.absent)
         self._compare_answers(run["round"], side)
         self._lose()
 
@@ -312,11 +314,12 @@ class Evaluation:
 
     @property
     def not_applicable(self) -> List[str]:
-        """A line with the metrics that no run has; empty without such metrics, or without rounds."""
+        """A line with the metrics that no run has, and the program's reasons; none without rounds."""
         names = [metric.name for metric in self._facts.metrics if metric.name not in self.values()]
         if not names or not self.rounds:
             return []
-        return [f"not judged, as the program says that it does not apply here: {', '.join(names)}"]
+        told = [f"{name} ({self._absent[name]})" if name in self._absent else name for name in names]
+        return [f"not judged, as the program says that it does not apply here: {', '.join(told)}"]
 
 
 def other_runtime(earlier: Dict[str, Dict[str, str]], stagedir: Path) -> str:

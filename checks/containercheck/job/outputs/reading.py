@@ -78,6 +78,16 @@ class Output:
         return self._texts[file]
 
 
+def absence(metric: Any, output: Output) -> str:
+    """Return the line by which a program says that a metric does not apply; empty if it does.
+
+    :raises UnreadableError: the file is missing, or too long.
+    """
+    text = output.text(metric.file, metric.name)
+    match = metric.not_applicable_if and re.search(f"(?:{metric.not_applicable_if}).{{0,160}}", text, re.MULTILINE)
+    return match[0].strip() if match else ""
+
+
 def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
     """Return the metric of a run, or None if it does not apply.
 
@@ -87,7 +97,7 @@ def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
     """
     output = Output.of(output)
     text, place = output.text(metric.file, metric.name), output.directory / metric.file
-    if metric.not_applicable_if and re.search(metric.not_applicable_if, text, re.MULTILINE):
+    if absence(metric, output):
         return None
     value = metric.factor * _number(text, metric.pattern, metric.reduce, f"metric {metric.name}", place)
     if metric.unit in TIMES and value < 0:
@@ -204,10 +214,11 @@ class Problem(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Hold the values of a run, by name: metrics that apply, and answers."""
+    """Hold the values of a run, by name: metrics that apply, answers, and why metrics of other files do not apply."""
 
     metrics: Dict[str, float]
     answers: Dict[str, Union[str, float]]
+    absent: Dict[str, str]
 
 
 class RunResult(NamedTuple):
@@ -301,7 +312,10 @@ def _values(facts: Facts, output: Output, side: str) -> Values:
     """
     metrics = {metric.name: read_metric(metric, output) for metric in facts.metrics_of(side)}
     answers = {answer.name: read_answer(answer, output) for answer in facts.answers_of(side)}
-    return Values({name: value for name, value in metrics.items() if value is not None}, answers)
+    # The reasons of programs, as for pairs of ranks, are known from their metrics' names.
+    own = [metric for metric in facts.metrics_of(side) if metric.file != contract.OUT]
+    absent = {metric.name: absence(metric, output) for metric in own if metrics[metric.name] is None}
+    return Values({name: value for name, value in metrics.items() if value is not None}, answers, absent)
 
 
 def _wrong(facts: Facts, values: Values, side: str) -> List[str]:
