@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, parsed
-from containercheck.command.report import last_report
+from containercheck.command.report import last_report, require_packages
 from containercheck.history import causes
 from containercheck.history.nights import stored
 from containercheck.job import contract
@@ -54,7 +54,7 @@ class MetricChange:
     """A metric in both halves.
 
     :ivar case: name of the case.
-    :ivar first, second: the overhead of each in percent or in the metric's unit, with its interval; empty for none.
+    :ivar first, second: the rows of both halves.
     :ivar change: overhead of the second minus that of the first; None if one is missing.
     :ivar direction: ``worse`` or ``better``; ``~`` for a change within both intervals, ``?`` without intervals.
     :ivar baseline: percent by which the baseline of the second is worse; None if it is not known.
@@ -62,19 +62,31 @@ class MetricChange:
 
     case: str
     metric: str
-    first: str
-    second: str
+    first: Row
+    second: Row
     change: float | None
     direction: str
     baseline: float | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Result, case, metric, both overheads with their intervals, change of the overhead, and of the baseline."""
+        change = "" if self.change is None else number(self.change, 2, "+")
+        baseline = "" if self.baseline is None else f"{number(self.baseline, 2, '+')} %"
+        overheads = (table.overhead(self.first), table.overhead(self.second))
+        return self.direction, self.case, self.metric, *overheads, change, baseline
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the table and the differences, and return the exit status."""
     options, _, _ = parsed("compare", argv)
     pairs = _pairs(options.both, options.database, place)
+    ranks = {WORSE: 0, BETTER: 1}
     metrics = [metric for pair in pairs for metric in _metrics(pair)]
+    metrics.sort(key=lambda metric: ranks.get(metric.direction, 2))
     print("\n".join([*_table(metrics, *options.both), *_lines(pairs)]), flush=True)
+    if options.html:
+        _write_page(options.html, metrics, pairs, options.both)
     return BROKEN if any(metric.direction == WORSE for metric in metrics) else FINE
 
 
@@ -95,22 +107,57 @@ def _metric(case: str, metric: str, before: Row, after: Row) -> MetricChange:
     baseline = None
     if before.baseline and after.baseline:
         baseline = 100 * (after.baseline / before.baseline - 1) * (1 if before.better == "lower" else -1)
-    return MetricChange(case, metric, table.overhead(before), table.overhead(after), change, direction, baseline)
+    return MetricChange(case, metric, before, after, change, direction, baseline)
 
 
 def _table(metrics: Sequence[MetricChange], first: str, second: str) -> list[str]:
-    """Return the table: worse metrics first, then better ones."""
+    """Return the table; worse metrics come first, then better ones."""
     if not metrics:
         return []
-    ranks = {WORSE: 0, BETTER: 1}
-    rows = [("", "case", "metric", f"overhead: {first}", second, "change", "baseline")]
-    for metric in sorted(metrics, key=lambda metric: ranks.get(metric.direction, 2)):
-        change = "" if metric.change is None else number(metric.change, 2, "+")
-        baseline = "" if metric.baseline is None else f"{number(metric.baseline, 2, '+')} %"
-        rows.append((metric.direction, metric.case, metric.metric, metric.first, metric.second, change, baseline))
+    head = ("", "case", "metric", f"overhead: {first}", second, "change", "baseline")
+    return [*columns([head, *(metric.columns for metric in metrics)]), _counted(metrics, second), ""]
+
+
+def _counted(metrics: Sequence[MetricChange], second: str) -> str:
     counts = {word: sum(metric.direction == word for metric in metrics) for word in (WORSE, BETTER)}
-    told = f"{len(metrics)} metric(s): {counts[WORSE]} worse, {counts[BETTER]} better; positive is worse in {second}"
-    return [*columns(rows), told, ""]
+    return f"{len(metrics)} metric(s): {counts[WORSE]} worse, {counts[BETTER]} better; positive is worse in {second}"
+
+
+def _write_page(path: Path, metrics: Sequence[MetricChange], pairs: Sequence[Pair], both: Sequence[str]) -> None:
+    """Write the comparison as a page: plain columns, and folded away those for experts.
+
+    :raises ReportError: a package is missing, or the file cannot be written.
+    """
+    require_packages()
+    # matplotlib takes half a second to load.
+    from containercheck.report.page import contents
+    from containercheck.report.page.cases import Table
+
+    first, second = both
+    head = ("result", "case", "metric", f"overhead: {first}", second, "change")
+    plain = Table("Metrics", head, tuple(metric.columns[: len(head)] for metric in metrics), 3)
+    each = ("baseline", "subject", "spreads", "rounds", "verdict")
+    more = ("case", "metric", "baseline worse by", *(f"{name}: {word}" for word in both for name in each))
+    experts = Table("All columns", more, tuple(map(_for_experts, metrics)), 2)
+    try:
+        contents.write_comparison(path, both, _counted(metrics, second), (plain, experts), differences(pairs))
+    except OSError as error:
+        raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
+    print(f"written: {path}", flush=True)
+
+
+def _for_experts(metric: MetricChange) -> tuple[str, ...]:
+    sides = [
+        (
+            table.side(row, contract.BASELINE, False),
+            table.side(row, contract.SUBJECT, False),
+            table.spreads(row),
+            str(row.rounds or ""),
+            table.verdict(row),
+        )
+        for row in (metric.first, metric.second)
+    ]
+    return metric.case, metric.metric, metric.columns[-1], *sides[0], *sides[1]
 
 
 def differences(pairs: Sequence[Pair]) -> dict[str, list[str]]:

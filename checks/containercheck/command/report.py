@@ -45,6 +45,19 @@ def last_report(place: Workplace) -> Path:
     return path
 
 
+def require_packages() -> None:
+    """Require the packages of pages.
+
+    :raises ReportError: this Python lacks one.
+    """
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ReportError(
+            f"{sys.executable} has no {', '.join(missing)}, which the page needs: run .venv/bin/containercheck report "
+            "(ci/setup makes .venv), or install them for it with pip"
+        )
+
+
 def print_table(reports: Sequence[Path]) -> int:
     """Print the table of these reports, and return the exit status."""
     # Not above: a Python without packages names those that the page needs.
@@ -63,12 +76,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
 
     :param database: None for the site's.
     """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ReportError(
-            f"{sys.executable} has no {', '.join(missing)}, which the page needs: run .venv/bin/containercheck report "
-            "(ci/setup makes .venv), or install them for it with pip"
-        )
+    require_packages()
     # Not above: the table needs none of these.
     from containercheck.history.change_points import standing
     from containercheck.history.nights import stored

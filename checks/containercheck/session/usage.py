@@ -69,7 +69,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "TEXT",
         "help": "name a change on purpose: earlier nights are not compared with this one and later ones",
     },
-    "--html": {"type": Path, "metavar": "FILE", "help": "write the page of the last night, with its trends"},
+    "--html": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "write a page of it; in report, of the last night and its trends",
+    },
     "--image": {
         "metavar": "IMAGE",
         "help": "run the checks named by -n with this image, a path or an address, in place of their own",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
 import made
 import pytest
@@ -148,6 +149,33 @@ def test_the_table_has_what_is_worse_first_and_both_overheads(tmp_path, capsys):
     assert second.startswith("~ ")
     assert told.startswith("2 metric(s): 1 worse, 0 better; positive is worse in ")
     assert main.run("compare", [*map(str, reversed(paths))], None) == 0
+
+
+def test_the_page_has_plain_columns_and_folds_away_those_for_experts(tmp_path, capsys):
+    paths = [tmp_path / name for name in ("old.json", "new.json")]
+    for path, overhead in zip(paths, (1.0, 9.0)):
+        rows = [made.row("<i>FFT</i>"), made.row("HPL", overhead=overhead)]
+        provenance = made.provenance("generic", f"1.{overhead:g}")
+        raw = made.case("HPCC", "generic", 1, rows, provenance=provenance)
+        path.write_text(json.dumps({"runs": [{"testcases": [raw]}]}))
+    page = tmp_path / "pages" / "page.html"
+    assert main.run("compare", [*map(str, paths), "--html", str(page)], None) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == f"written: {page}"
+    html = page.read_text()
+    assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert "<i>" not in html and "<script" not in html
+    root = ElementTree.fromstring(html.partition("\n")[2])
+    plain, experts = root.iter("table")
+    cells = [["".join(cell.itertext()) for cell in row] for row in plain.iter("tr")]
+    assert cells[0] == ["result", "case", "metric", f"overhead: {paths[0]}", str(paths[1]), "change"]
+    assert cells[1] == ["worse", "HPCC generic, 1 node(s)", "HPL", "+1 ± 2 %", "+9 ± 2 %", "+8"]
+    assert [row[:3] for row in cells[2:]] == [["~", "HPCC generic, 1 node(s)", "<i>FFT</i>"]]
+    folded, recorded = root.iter("details")
+    assert experts in folded.iter() and plain not in folded.iter() and folded.get("open") is None
+    assert "12" in [cell.text for cell in experts.iter("td")], "the rounds"
+    assert [line.text for line in recorded.iter("li")] == ["runtime: apptainer version 1.1 -> apptainer version 1.9"]
+    assert main.run("compare", [*map(str, paths), "--html", "/proc/none/page.html"], None) == 2
+    assert "cannot write /proc/none/page.html" in capsys.readouterr().err
 
 
 def test_the_sides_of_an_acceptance_are_compared_by_their_metrics():

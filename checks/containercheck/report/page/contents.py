@@ -1,15 +1,16 @@
-"""Write the HTML report: the results of a night, and the changes since earlier nights, as one static file.
+"""Write the HTML report: the results of a night, and the changes since earlier nights, or a comparison.
 
-It needs no network and no script. The modules return its parts as values: changes and trends, cases (states, failures,
-matrix), plots and tables of each application, comparison with published figures, and provenance. ``plots`` draws all
-plots. The files in ``templates`` make the page, and jinja2 escapes every text from a result.
+It is one static file that needs no network and no script. The modules return its parts as values: changes and trends,
+cases (states, failures, matrix), plots and tables of each application, comparison with published figures, and
+provenance. ``plots`` draws all plots. The files in ``templates`` make the page, and jinja2 escapes every text from a
+result.
 Files of JSON lines next to the page have its data: a line for each metric of the night's cases, as results/exported.py
 has them, and for each point of each series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,26 @@ def write(
     # The page is last, because it links to the other files.
     write_file(path, shown)
     return [path, metrics, points]
+
+
+def write_comparison(
+    path: Path,
+    both: Sequence[str],
+    counted: str,
+    tables: Sequence[page_cases.Table],
+    differences: Mapping[str, Sequence[str]],
+) -> None:
+    """Write the page of a comparison, in one step.
+
+    :param both: words for its halves.
+    :param counted: numbers of its metrics, in a sentence.
+    :param tables: its metrics in plain columns, and in all others.
+    :param differences: lines on recorded differences, by the names of cases.
+    :raises OSError: the file cannot be written; an earlier file is not changed.
+    """
+    template = _environment(()).get_template("compared.html")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, template.render(both=both, counted=counted, tables=tables, differences=differences))
 
 
 def html(
