@@ -207,6 +207,8 @@ class ApplicationFacts(rfm.RegressionTest):
     earlier = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and metric.
     known_spreads = variable(str, value="")
+    #: Path of a file, written by ``containercheck nightly``, with the nodes that its reruns avoid or use.
+    rerun_nodes = variable(str, value="")
 
     # Results, for the reports: ReFrame logs them.
 

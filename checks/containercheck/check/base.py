@@ -191,7 +191,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._request()
         if not self.is_dry_run():
             self.layout.require_here(self.site)
-        self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout)]
+        self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout), *self._rerun()]
         allowed = self._allowed()
         # A job on this machine may wait for its turn before it begins.
         turn = jobs.TURN if self.site.is_here else 0.0
@@ -279,6 +279,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
         problem = "" if self.is_dry_run() else jobs.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
+
+    def _rerun(self) -> list[str]:
+        """Return the option that keeps a rerun off the nodes of its first run, or on them; usually none."""
+        place = self.current_partition.fullname
+        option, nodes = earlier_sessions.rerun_nodes(self.rerun_nodes, self.display_name, place)
+        return jobs.on_nodes(self.job, self.num_nodes, option, nodes) if nodes else []
 
     def _load(self, needs: Needs) -> None:
         """Load modules in the build step and in the job, each once."""

@@ -1,8 +1,9 @@
 """Run the checks of a night, find changes since earlier nights, and confirm them.
 
 A change is first a proposal (history/change_points.py). Its cases run again at once, paired, with more rounds, and only
-a confirmed change is an alarm. The results are in ``nightly/``, next to the report of other sessions: ReFrame's report
-of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
+a confirmed change is an alarm. Slurm runs them on other nodes. If these do not confirm it, they run once more on the
+first nodes, so that a slow node is an alarm too. The results are in ``nightly/``, next to the report of other
+sessions: ReFrame's report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.command.main import status_of
+from containercheck.command.nodes import LISTING, NODE
 from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import LevelChange
@@ -27,7 +29,7 @@ from containercheck.report import push, scaling, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import database, exported, selections
 from containercheck.results.cases import Case, ReportError, names, save
-from containercheck.results.formatting import say
+from containercheck.results.formatting import by_key, say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.session import Session, Settings
@@ -40,6 +42,8 @@ SUMMARY, JUNIT, PAGE = "nightly.json", "junit.xml", "report.html"
 DAYS = 100
 #: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run before it.
 ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
+#: Options of Slurm for a rerun: off the nodes of a case, or on them.
+OFF, ON = "exclude", "nodelist"
 
 
 @dataclass(frozen=True)
@@ -170,9 +174,24 @@ def _measure(result: Result, session: Session, before: Sequence[Night], path: Pa
         return
     session.go_on()
     judge(result, session, path)
+    if session.is_stopped:
+        return
     proposals = [change for change in result.changes if not change.confirmed]
-    if proposals and not session.is_stopped and confirm(session, proposals):
+    moved, failed = moved_cases(session.cases, proposals), failed_on_one_node(session.cases, before)
+    if moved:
+        say(f"{len(proposals)} metric(s) moved since earlier nights; run again with more rounds: {names(moved)}")
+    if failed:
+        say(f"failed on one node only; run again on another: {names(failed)}")
+    if confirm(session, list({case.key: case for case in (*moved, *failed)}.values()), OFF):
         judge(result, session, path)
+    alone = not_elsewhere(session.cases, proposals, result.changes)
+    if alone:
+        say(f"not confirmed on another node; run again on the first one: {names(alone)}")
+    again = confirm(session, alone, ON)
+    if again:
+        judge(result, session, path)
+    if left := [case for case in alone if case not in again]:
+        result.problems.append(f"not confirmed on another node, and not run again on the first one: {names(left)}")
 
 
 def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> list[Case]:
@@ -201,19 +220,61 @@ def judge(result: Result, session: Session, path: Path) -> None:
     result.judge(known[: last + 1])
 
 
-def confirm(session: Session, proposals: Sequence[LevelChange]) -> list[Case]:
-    """Repeat the cases of proposed changes, paired and with more rounds, and return the cases that ran."""
+def moved_cases(cases: Sequence[Case], proposals: Sequence[LevelChange]) -> list[Case]:
+    """Return the cases of proposed changes."""
     keys = {key for change in proposals for key in change.series.cases}
-    cases = [case for case in selections.ran(session.cases) if case.key in keys]
-    if not cases:
+    return [case for case in selections.ran(cases) if case.key in keys]
+
+
+def failed_on_one_node(cases: Sequence[Case], before: Sequence[Night]) -> list[Case]:
+    """Return the cases that failed, and passed the last time, if all of their partition failed on the same node.
+
+    Failures on several nodes are not of a node. Nodes without a case in any night do not count as other nodes.
+    """
+    earlier = [case for night in before for case in night.cases]
+    passed = {case.identity: selections.failure(case) is None for case in earlier if case.result != "skip"}
+    new = [case for case in cases if selections.failure(case) and passed.get(case.identity)]
+    found = []
+    for place, group in by_key((case for case in new if case.scheduler in LISTING), lambda case: case.place).items():
+        nodes = {node for case in (*earlier, *cases) if case.place == place for node in case.ran_on}
+        if set.intersection(*({*case.ran_on} for case in group)):
+            found += [case for case in group if len(nodes - {*case.ran_on}) >= case.nodes]
+    return found
+
+
+def not_elsewhere(
+    cases: Sequence[Case], proposals: Sequence[LevelChange], changes: Sequence[LevelChange]
+) -> list[Case]:
+    """Return the first runs of cases with proposed changes that reruns on other nodes did not confirm."""
+    confirmed = {change.identity for change in changes if change.confirmed}
+    done = {key for change in proposals if change.identity in confirmed for key in change.series.cases}
+    left = [case for case in moved_cases(cases, proposals) if case.key not in done and case.earlier]
+    firsts = [replace(case.earlier[-1], label=case.label) for case in left if case.ran_on]
+    again = {case.key: {*case.ran_on} for case in left}
+    return [case for case in firsts if case.ran_on and not {*case.ran_on} & again[case.key]]
+
+
+def confirm(session: Session, cases: Sequence[Case], option: str) -> list[Case]:
+    """Repeat cases, paired and with more rounds, and return the cases that ran.
+
+    :param option: option of Slurm, :data:`OFF` or :data:`ON`, with the nodes on which these runs were.
+    """
+    if not cases or session.is_stopped:
         return []
     rounds: dict[str, int] = {}
+    nodes: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {}
     for case in cases:
         before = max((row.rounds for row in case.rows), default=0)
         case_rounds = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
         rounds[case.application] = max(rounds.get(case.application, 0), case_rounds)
-    say(f"{len(proposals)} metric(s) moved since earlier nights; run again with more rounds: {names(cases)}")
+        # ReFrame's --distribute has chosen the node, and adds a hidden axis.
+        if case.ran_on and case.scheduler in LISTING and NODE not in case.axes:
+            nodes.setdefault(case.place, {})[case.name] = option, case.ran_on
     options = [word for name, count in rounds.items() for word in ("-S", f"{name}.rounds={count}")]
+    if nodes:
+        path = session.log.with_name("rerun-nodes.json")
+        path.write_text(json.dumps(nodes))
+        options += ["-S", f"rerun_nodes={path}"]
     missed = session.run_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
     if missed:
         say(f"not run again, and so no alarm tonight: {names(missed)}")

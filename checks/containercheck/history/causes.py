@@ -31,7 +31,8 @@ class ChangeCause:
     """The likely cause of some changes.
 
     :ivar sentence: kind of the change, system and partition, and its first night.
-    :ivar differences: a line for each recorded fact that differs since then, or one line that there is none.
+    :ivar differences: the nodes that show the changes, if others do not; then a line for each recorded fact that
+        differs since then, or one line that there is none.
     :ivar changes: the changes that it explains.
     """
 
@@ -55,7 +56,10 @@ def causes(changes: Sequence[LevelChange]) -> list[ChangeCause]:
         key = (*_place(change), kind, None if kind == "both" else change.worse)
         groups.setdefault(key, []).append(change)
     ordered = sorted(groups.items(), key=lambda item: not any(change.worse for change in item[1]))
-    return [ChangeCause(_what(key[-2], group), _differences(group), tuple(group)) for key, group in ordered]
+    return [
+        ChangeCause(_what(key[-2], group), (*_nodes(group), *_differences(group)), tuple(group))
+        for key, group in ordered
+    ]
 
 
 def _place(change: LevelChange) -> tuple[str, str, str]:
@@ -101,11 +105,19 @@ def _name(change: LevelChange) -> str:
     return f"{series.label}{variant}{nodes} {series.metric} by {number(change.size, 2, '+')} {unit}"
 
 
+def _nodes(group: Sequence[LevelChange]) -> list[str]:
+    """Return the nodes that show a group's changes, and nodes that do not, of a few changes."""
+    return list(dict.fromkeys(change.where for change in group if change.where))[:NAMED]
+
+
 def _differences(group: Sequence[LevelChange]) -> tuple[str, ...]:
     """Return the facts that differ between the nights of the previous level and the nights since then."""
     lines: dict[str, None] = {}
     for change in group:
         provenances = [point.provenance for point in change.series.points]
+        if change.where:
+            # The nodes are named, and the rerun was on others on purpose.
+            provenances = [{name: value for name, value in each.items() if name != "host"} for each in provenances]
         lines.update(dict.fromkeys(differences(provenances[change.since : change.at], provenances[change.at :])))
     return tuple(lines) or ("nothing that is recorded changed with it",)
 

@@ -13,6 +13,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
 from containercheck.history.shifts import Level, Proposal, false_discoveries, proposals
@@ -60,6 +61,16 @@ class LevelChange:
     def first(self) -> Point:
         """The first night of the new level."""
         return self.series.points[self.at]
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """The identity of a change, as a proposal and once it is confirmed: its series and its first night."""
+        return self.series.kind, self.series.variant, *self.series.of_metric, self.first.night.name
+
+    @property
+    def where(self) -> str:
+        """Nodes that show it, and nodes that do not, from its confirmation; empty if that is not known."""
+        return next((point.where for point in self.series.points[self.at :] if point.where), "")
 
     def stands(self, now: float) -> bool:
         """Return whether a value is at least as near to the level after the change as to the one before."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from containercheck.history.nights import CONFIRMATION, Night
-from containercheck.results.cases import Case, Key
+from containercheck.results.cases import Case, Key, on_nodes
 from containercheck.results.row import Row, is_finite
 from containercheck.results.sides_seen import SEES, USES
 
@@ -40,6 +40,7 @@ class Point:
     :ivar provenance: provenance of the run; for a bare value, only of the bare side.
     :ivar unconfirmed: value of the night before its confirmation; None if there is none.
     :ivar cases: keys of its cases.
+    :ivar where: nodes on which a confirmation shows a change, and on which not; see ``results.cases.on_nodes``.
     """
 
     night: Night
@@ -49,6 +50,7 @@ class Point:
     provenance: Mapping[str, Any]
     unconfirmed: float | None = None
     cases: tuple[Key, ...] = ()
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,14 @@ def _before_confirmation(case: Case, metric: str) -> Row | None:
     return None
 
 
+def _where(case: Case) -> str:
+    """Return the nodes of a confirmed case: its last run counts, and the confirmations before it did not confirm."""
+    if case.nightly_pass != CONFIRMATION:
+        return ""
+    before = [run for run in case.earlier if run.nightly_pass != CONFIRMATION]
+    return on_nodes([*before[-1:], case], [run for run in case.earlier if run.nightly_pass == CONFIRMATION])
+
+
 def _overheads(night: Night) -> Iterator[_Seen]:
     for case, row in _measured(night):
         if not is_finite(row.overhead):
@@ -162,6 +172,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
             case.provenance,
             before if is_finite(before) else None,
             (case.key,),
+            _where(case),
         )
         work = (*_work(case), row.overhead_unit, row.unit, row.duet)
         yield _series_of(OVERHEAD, case, row, case.variant, point), work
@@ -229,6 +240,7 @@ def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
         _baseline_provenance((fresh or pairs)[-1][0].provenance),
         _unconfirmed(pairs) if fresh else None,
         tuple(case.key for case, _ in pairs),
+        next(filter(None, (_where(case) for case, _ in fresh)), ""),
     )
 
 

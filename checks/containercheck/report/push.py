@@ -203,6 +203,8 @@ def message(outcome: Outcome, link: str = "") -> str:
     failed = [(case, run) for case in outcome.cases if (run := selections.failure(case))]
     lines = [*outcome.changes]
     lines += [f"{short_name(case)}: {first_line(run.fail_reason)}" for case, run in failed]
+    nodes = [(case, selections.nodes_of_failure(case)) for case, _ in failed]
+    lines += [f"{short_name(case)} failed {where}" for case, where in nodes if where]
     lines += [f"why, {short_name(case)}: {cause}" for case, _ in failed if (cause := exported.cause_of(case))]
     lines += outcome.problems
     if not lines and outcome.status == 0:

@@ -122,7 +122,8 @@ def failure(case: Case) -> list[str]:
     reason = run.fail_reason.splitlines()
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
     printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
-    printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
+    nodes = selections.nodes_of_failure(case)
+    printed += [f"{_INDENT}{line}" for line in (*([nodes] if nodes else []), *reason[1:REASON])] + more
     return [*printed, *(f"{_INDENT}{line}" for line in table.repetition(run))]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck import reframe_internals
-from containercheck.results.formatting import CommandError, write_file
+from containercheck.results.formatting import CommandError, first, typed, write_file
 from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters of every check: they have their own fields here.
@@ -20,6 +20,8 @@ COMMON = ("variant", "num_nodes")
 SIDE = "side "
 #: Results without information about the case: an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
+#: Most nodes of a job that a sentence names.
+NAMED_NODES = 3
 
 #: Fields of a case by the names of their entries in ReFrame's reports.
 _SAME = ("notes", "expected", "scheduler", "provenance", "measured", "nightly_pass", "hashcode", "tags", "reproducer")
@@ -65,6 +67,7 @@ class Case:
     :ivar scheduler: ReFrame's name for the scheduler of the partition.
     :ivar building: seconds of its build step.
     :ivar provenance: builds, images and machines, as the job recorded them; empty without a record.
+    :ivar ran_on: names of the nodes of its job; empty if the scheduler does not list them.
     :ivar when: seconds of the epoch at which its job was complete; 0 without a job.
     :ivar measured: the metrics of each round, by side.
     :ivar nightly_pass: the pass of ci/nightly that ran it; empty for any other session.
@@ -104,6 +107,7 @@ class Case:
     scheduler: str = ""
     building: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    ran_on: tuple[str, ...] = ()
     when: float = 0.0
     measured: tuple[Mapping[str, Any], ...] = ()
     nightly_pass: str = ""
@@ -162,6 +166,22 @@ def names(cases: Iterable[Case], most: int | None = None) -> str:
     if most is not None and len(cases) > most:
         return f"{names(cases[:most])}; and {len(cases) - most} more"
     return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
+
+
+def on_nodes(bad: Iterable[Case], good: Iterable[Case]) -> str:
+    """Return the nodes that show a defect, and other nodes that do not; empty if all runs were on the same nodes.
+
+    :param bad: runs that show it, the first one first.
+    :param good: runs that do not.
+    """
+    seen = list(dict.fromkeys(run.ran_on for run in bad if run.ran_on))
+    if len(seen) != 1:
+        return " and ".join(f"on {first(nodes, NAMED_NODES)}" for nodes in seen)
+    others = [run.ran_on for run in good if run.ran_on and not {*run.ran_on} & {*seen[0]}]
+    if not others:
+        return ""
+    node = first(seen[0], NAMED_NODES)
+    return f"only on {node}; not on {first(others[0], NAMED_NODES)}: look at {node} ({typed('nodes')})"
 
 
 def short_name(case: Case) -> str:
@@ -254,11 +274,18 @@ def _case(raw: dict[str, Any], options: tuple[str, ...]) -> Case:
         error=(raw.get("fail_info") or {}).get("exc_type") or "",
         reason=(reason or "").strip(),
         rows=tuple(rows_of(raw)),
+        ran_on=_node_names(raw),
         job_seconds=_job_seconds(raw),
         name=raw.get("display_name") or raw["name"],
         options=options,
         **stored,
     )
+
+
+def _node_names(raw: dict[str, Any]) -> tuple[str, ...]:
+    nodes = raw.get("job_nodelist")
+    # ReFrame 4.10 asks Slurm for the node "None" if a job ends before it is seen.
+    return tuple(node for node in nodes if node != "None") if isinstance(nodes, list) else ()
 
 
 def _job_seconds(raw: dict[str, Any]) -> float:

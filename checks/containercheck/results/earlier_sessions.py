@@ -1,4 +1,4 @@
-"""Read the rounds and spreads of earlier sessions for a check. Rounds count if the same things were compared.
+"""Read rounds, spreads and nodes of earlier sessions for a check. Rounds count if the same things were compared.
 
 The error probabilities of the boundaries hold if the known spread is at least the true one
 (``ci/benchmarks/detection.py``). The nights of a site (history/spreads.py) give a better value than the defaults here.
@@ -173,18 +173,29 @@ def known(path: str, name: str, partition: str) -> dict[str, KnownSpread]:
     """
     if not path:
         return {}
-    metrics = _spreads(path).get(partition, {}).get(name, {})
+    metrics = _stored(path).get(partition, {}).get(name, {})
     return {
         name: KnownSpread(Prior(stored["spread"], stored["source"]), stored["unit"]) for name, stored in metrics.items()
     }
 
 
-@functools.lru_cache(maxsize=1)
-def _spreads(path: str) -> dict[str, Any]:
+def rerun_nodes(path: str, name: str, partition: str) -> tuple[str, Sequence[str]]:
+    """Return the option of Slurm with the nodes of a case that runs again; see ``nightly.confirm``.
+
+    :param path: file that ``containercheck nightly`` wrote; empty for none.
+    :returns: ``exclude`` or ``nodelist``, and nodes; empty for any nodes.
+    :raises ReframeError: the file cannot be read.
+    """
+    option, nodes = _stored(path).get(partition, {}).get(name, ("", ())) if path else ("", ())
+    return option, nodes
+
+
+@functools.lru_cache(maxsize=2)
+def _stored(path: str) -> dict[str, Any]:
     try:
         return dict(json.loads(Path(path).read_text()))
     except (OSError, ValueError) as error:
-        raise ReframeError(f"cannot read the known spreads {path}: {error}") from None
+        raise ReframeError(f"cannot read {path}: {error}") from None
 
 
 def metric_priors(metrics: Iterable[Metric], sessions: Mapping[str, KnownSpread]) -> dict[str, Prior]:

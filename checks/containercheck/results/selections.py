@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from containercheck.job.stats.boundaries import HORIZON
 from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
-from containercheck.results.cases import Case, Key
+from containercheck.results.cases import Case, Key, on_nodes
 from containercheck.results.formatting import by_key
 from containercheck.results.row import FAIL, OPEN, Row
 
@@ -51,6 +51,12 @@ USUAL = 1800.0
 def failure(case: Case) -> Case | None:
     """Return the last failed run of a case, even if a later run passed; None without a failure."""
     return next((run for run in (case, *reversed(case.earlier)) if run.result in FAILED), None)
+
+
+def nodes_of_failure(case: Case) -> str:
+    """Return the nodes on which a case failed, and those on which it passed; see ``results.cases.on_nodes``."""
+    runs = (*case.earlier, case)
+    return on_nodes([run for run in runs if run.result in FAILED], [run for run in runs if run.result == "pass"])
 
 
 def is_regression(run: Case) -> bool:

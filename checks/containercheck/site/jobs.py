@@ -6,10 +6,11 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.core.systems import SystemPartition
@@ -216,6 +217,29 @@ def out_of_service(job: Job, nodes: int) -> str:
         f"needs {nodes} node(s), and Slurm's partition {', '.join(sorted(partitions))} has {ready} of {len(problems)} "
         f"in service: {', '.join(lacking[:_NAMED])}{more}"
     )
+
+
+def on_nodes(job: Job, needed: int, option: str, nodes: Sequence[str]) -> list[str]:
+    """Return the option of Slurm that keeps a job on nodes (``nodelist``), or off them (``exclude``).
+
+    None for another scheduler, and none for ``exclude`` if too few other nodes can run the job now.
+
+    :param needed: number of nodes that the job needs.
+    """
+    if not is_slurm(job):
+        return []
+    if option == "exclude":
+        try:
+            suitable = job.scheduler.filternodes(job, job.scheduler.allnodes())
+        except ReframeError:
+            return []
+        others = {node.name for node in suitable if job.scheduler.is_node_avail(node)} - {*nodes}
+        if len(others) < needed:
+            return []
+        # The last one of these options counts.
+        options = " ".join([*job.sched_access, *job.options])
+        nodes = [*re.findall(r"(?:^|\s)(?:-x|--exclude)[= ]?(\S+)", options), *nodes]
+    return [f"--{option}={','.join(nodes)}"]
 
 
 def _list_nodes(*options: str) -> list[list[str]]:

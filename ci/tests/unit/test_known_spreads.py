@@ -128,7 +128,7 @@ def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
         "rate": earlier_sessions.KnownSpread(Prior(2.5, "12 nights"), "%")
     }
     assert earlier_sessions.known(str(path), NAME, "here:two") == earlier_sessions.known("", NAME, "here:one") == {}
-    with pytest.raises(ReframeError, match="cannot read the known spreads"):
+    with pytest.raises(ReframeError, match="cannot read .*none.json"):
         earlier_sessions.known(str(tmp_path / "none.json"), NAME, "here:one")
 
 

@@ -162,11 +162,13 @@ def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
 
 
 def remark(case: Case, run: Case) -> str:
-    """Return further remarks on a failure: the tally of its metrics, and whether a later run passed."""
+    """Return further remarks on a failure: the tally of its metrics, whether a later run passed, and its nodes."""
     several = len(states.verdicts(run)) > 1
     sentences = [f"Of its metrics: {states.tally(run)}."] if several else []
     if run is not case:
         sentences.append("A later run passed; the failure remains.")
+    nodes = selections.nodes_of_failure(case)
+    sentences += [f"It failed {nodes}."] if nodes else []
     return " ".join(sentences)
 
 
