@@ -89,12 +89,12 @@ def test_a_slow_container_fails_with_metric_and_interval(faults):
     case = faults.case("generic", "case=slow")
     assert (case["result"], case["fail_phase"]) == ("fail", "performance")
     said = r"time is \S+ % (?:± \S+|\(\S+ to \S+) %\)? worse than bare in this session \(tolerance 5 %; above it in "
-    said += r"9 of 9 rounds, confirmed in (\d+) more\)"
+    said += r"([4-9]) of \1 rounds, confirmed in (\d+) more\)"
     found = re.search(said, case["fail_reason"])
     assert found, case["fail_reason"]
     (row,) = case["results"]
-    # As early as its ranks can tell: 0.6 s against 0.51 or 0.5, and nobody knows how its rounds spread.
-    assert (row["verdict"], row["confirmation"], row["rounds"]) == ("fail", "confirmed", 9 + int(found[1]))
+    # 0.6 s against 0.51 or 0.5: its ranks tell after 9 rounds, and after 4 that they agree far better than is assumed.
+    assert (row["verdict"], row["confirmation"], row["rounds"]) == ("fail", "confirmed", int(found[1]) + int(found[2]))
     assert 100 * (0.6 / 0.51 - 1) - 1e-6 <= row["overhead"] <= 20 + 1e-6
 
 
