@@ -425,7 +425,7 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
             Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e6, major_faults=900.0),
             0.0,
             "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 1000000 more page faults; "
-            "900 more of these read a file",
+            "900 more page faults that read a file",
         ),
         (
             Use(10.0, 1.0),

@@ -328,7 +328,7 @@ MUCH_LONGER, LARGE_PART = 0.1, 0.03
 _EVENTS: Sequence[Tuple[str, float, Callable[[float], str]]] = (
     ("read", 8 << 20, lambda more: f"{size(more)} more read from disks"),
     ("faults", 50000, lambda more: f"{more:.0f} more page faults"),
-    ("major_faults", 200, lambda more: f"{more:.0f} more of these read a file"),
+    ("major_faults", 200, lambda more: f"{more:.0f} more page faults that read a file"),
 )
 
 
