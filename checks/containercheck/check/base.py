@@ -95,7 +95,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         others = [name for name, value in plain.items() if getattr(self, name, value) != value]
         self.full_only = self.full_only or bool(others)
         of_image = set(others) & set(axes.OF_IMAGE)
-        if of_image if not self.contained else contract.PLATFORM in of_image and len(of_image) > 1:
+        is_crossed = contract.PLATFORM in of_image and len(of_image) > 1
+        if is_crossed or (of_image and not self.contained):
             self.valid_systems = []
         # Includes metrics of a peak that only some sites know, and those of the time in MPI if a session asks for them.
         more = [*declare.of_peak(self.metrics, 1.0), *declare.mpi_times_metrics(self.program_names), declare.ENERGY]

@@ -33,6 +33,7 @@ from containercheck.results.formatting import by_key, say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.session import Session, Settings
+from containercheck.site.jobs import OFF, ON
 
 #: Meanings of the exit statuses.
 MEANING = {**STATUSES, **COMMANDS["nightly"].statuses}
@@ -42,8 +43,6 @@ SUMMARY, JUNIT, PAGE = "nightly.json", "junit.xml", "report.html"
 DAYS = 100
 #: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run before it.
 ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
-#: Options of Slurm for a rerun: off the nodes of a case, or on them.
-OFF, ON = "exclude", "nodelist"
 
 
 @dataclass(frozen=True)

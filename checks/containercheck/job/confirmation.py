@@ -34,7 +34,7 @@ from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX,
 from containercheck.job.explain.explanation import Endings, Explaining
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.outputs.experiments import Remedy, disagreement
+from containercheck.job.outputs.experiments import Experiments, Remedy, disagreement
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import DIFFER, HANG, RANKS, STATUS, TIMES, UNREADABLE, WRONG, Problem, read_run
 from containercheck.job.remedies import PATIENCE, SPARE, Remedies
@@ -100,6 +100,11 @@ class Confirmation:
     def _evaluation(self) -> Evaluation:
         evaluation: Evaluation = self._rounds.evaluation
         return evaluation
+
+    @property
+    def _experiments(self) -> List[Experiments]:
+        """The trials of remedies, in the rounds that confirm and in those that prove."""
+        return [each.experiments for each in (self._fresh, *self._proving) if each]
 
     @property
     def _failed(self) -> List[Place]:
@@ -197,8 +202,7 @@ class Confirmation:
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
         standing = {place for place, confirmed in self.confirmed.items() if confirmed.result not in (BUSY, REFUTED)}
-        evaluations = [*([self._fresh] if self._fresh else []), *self._proving]
-        known = {result["name"]: result for each in evaluations for result in each.experiments.results()}
+        known = {result["name"]: result for each in self._experiments for result in each.results()}
         # Leave out trials for a failure that was refuted.
         kept = [
             each._replace(result=known[each.remedy.name])
@@ -358,13 +362,11 @@ class Confirmation:
 
     def _in_vain(self) -> List[Optional[Change]]:
         """Return the remedies that did not help: a run ended badly, or less than half of an overhead disappeared."""
-        tried = [each.experiments for each in self._proving]
-        tried += [self._fresh.experiments] if self._fresh else []
         return [
             each.cause.change
             for each in self._remedies.tried
             if any(self._ends.get(each.remedy.name, ()))
-            or any(each.remedy.name in of.failed or PASS in of.helps(each.remedy.name) for of in tried)
+            or any(each.remedy.name in of.failed or PASS in of.helps(each.remedy.name) for of in self._experiments)
         ]
 
     # Containers that end, hang, or do not start.

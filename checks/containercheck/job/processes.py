@@ -55,8 +55,8 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] i
 #: Seconds after which a process has its final environment: before it calls exec, it shows its parent's.
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
-#: Beginnings of the paths of the operating system's libraries, and names of shared libraries.
-_OF_SYSTEM, _LIBRARY = ("/lib", "/usr/lib"), re.compile(r"\.so(\.\d+)*$")
+#: Beginnings of the paths of the operating system's libraries.
+_OF_SYSTEM = ("/lib", "/usr/lib")
 #: Digests of libraries: see :func:`_digest_of_library`.
 _DIGESTS: Dict[Tuple[Any, ...], str] = {}
 #: Whether this process runs one of two simultaneous runs: see :func:`begin_anew`.
@@ -298,7 +298,7 @@ def digests_of_libraries(pid: int) -> Dict[str, str]:
     with contextlib.suppress(OSError):
         for path in sorted({words[5] for words in mapped_files(Path("/proc", str(pid)))}):
             name = path.rpartition("/")[2]
-            if _LIBRARY.search(name) and not mpi.SONAME.match(name):
+            if file_trees.SHARED_LIBRARY.search(name) and not mpi.SONAME.match(name):
                 with contextlib.suppress(OSError):
                     found[name] = "" if path.startswith(_OF_SYSTEM) else _digest_of_library(pid, path)
     return found

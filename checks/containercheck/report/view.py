@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from containercheck.job import inventory
-from containercheck.job.explain import explanation
 from containercheck.report import machine, scaling, table
-from containercheck.results import selections, states
+from containercheck.results import exported, selections, states
 from containercheck.results.cases import Case, Key, short_name
 from containercheck.results.formatting import number, typed
 from containercheck.results.row import FAIL, OPEN, Row
@@ -134,8 +133,7 @@ def failure(case: Case) -> list[str]:
 
 def in_short(case: Case) -> list[str]:
     """Return the reason of a failed case in one line, with its cause and remedy; nothing without a failure."""
-    run = selections.failure(case)
-    return ["; ".join(filter(None, [failure(case)[0], explanation.summary(run.causes)]))] if run else []
+    return ["; ".join(filter(None, [line, exported.cause_of(case)])) for line in failure(case)[:1]]
 
 
 def files_line(report: str, log: str) -> str:

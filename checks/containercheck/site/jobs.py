@@ -24,6 +24,8 @@ from containercheck.site.sites import Site
 _OUT_OF_SERVICE = {"down", "drained", "draining", "fail", "failing", "error", "inval"}
 #: Most nodes that a message names.
 _NAMED = 3
+#: Options of Slurm that keep a job off nodes, or on them.
+OFF, ON = "exclude", "nodelist"
 #: Time limit of a command of Slurm, in seconds.
 COMMAND_LIMIT = 30
 #: Longest wait of a job on this machine for others that measure or build, in seconds.
@@ -191,7 +193,7 @@ def out_of_service(job: Job, nodes: int) -> str:
     options = " ".join([*job.sched_access, *job.options, *job.cli_options])
     if not is_slurm(job) or re.search(r"(^|\s)(-M|--clusters)", options):
         return ""
-    chosen = "".join(re.findall(r"(?:^|\s)(?:-p|--partition)[= ]?(\S+)", options)[-1:])
+    chosen = "".join(_values_of("-p|--partition", options)[-1:])
     partitions: set[str] = set()
     problems: dict[str, str] = {}
     for partition, available, name, state, reason in _list_nodes():
@@ -220,15 +222,16 @@ def out_of_service(job: Job, nodes: int) -> str:
 
 
 def on_nodes(job: Job, needed: int, option: str, nodes: Sequence[str]) -> list[str]:
-    """Return the option of Slurm that keeps a job on nodes (``nodelist``), or off them (``exclude``).
+    """Return the option of Slurm that keeps a job on nodes, or off them.
 
-    None for another scheduler, and none for ``exclude`` if too few other nodes can run the job now.
+    None for another scheduler, and none for :data:`OFF` if too few other nodes can run the job now.
 
     :param needed: number of nodes that the job needs.
+    :param option: :data:`ON` or :data:`OFF`.
     """
     if not is_slurm(job):
         return []
-    if option == "exclude":
+    if option == OFF:
         try:
             suitable = job.scheduler.filternodes(job, job.scheduler.allnodes())
         except ReframeError:
@@ -238,8 +241,16 @@ def on_nodes(job: Job, needed: int, option: str, nodes: Sequence[str]) -> list[s
             return []
         # The last one of these options counts.
         options = " ".join([*job.sched_access, *job.options])
-        nodes = [*re.findall(r"(?:^|\s)(?:-x|--exclude)[= ]?(\S+)", options), *nodes]
+        nodes = [*_values_of("-x|--exclude", options), *nodes]
     return [f"--{option}={','.join(nodes)}"]
+
+
+def _values_of(flags: str, options: str) -> list[str]:
+    """Return the values of an option of Slurm.
+
+    :param flags: its short and its long form, as a pattern.
+    """
+    return re.findall(rf"(?:^|\s)(?:{flags})[= ]?(\S+)", options)
 
 
 def _list_nodes(*options: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ import numbers
 import os
 import platform
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -289,14 +289,19 @@ def partitions_with(nodes: int) -> list[str]:
 
 def further_platforms() -> list[str]:
     """Return the container runtimes that partitions of the current system name besides their default one."""
-    partitions = runtime().system.partitions
-    return sorted({name for each in partitions for name in each.container_environs if name != each.container_runtime})
+    return sorted({name for _, name in _further_platforms()})
 
 
 def partitions_with_platform(name: str) -> list[str]:
     """Return the partitions of the current system that name a container runtime besides their default one."""
-    partitions = runtime().system.partitions
-    return [each.fullname for each in partitions if name in each.container_environs and name != each.container_runtime]
+    return [partition for partition, platform in _further_platforms() if platform == name]
+
+
+def _further_platforms() -> Iterator[tuple[str, str]]:
+    for partition in runtime().system.partitions:
+        for name in partition.container_environs:
+            if name != partition.container_runtime:
+                yield partition.fullname, name
 
 
 def partitions_with_gpus() -> list[str]:

@@ -241,7 +241,7 @@ def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
         (2, "sm_70", True, "+cuda cuda_arch=70"),
         (2, "sm_90a", True, "+cuda cuda_arch=90a"),
         (4, "gfx90a", True, "~cuda +rocm amdgpu_target=gfx90a"),
-        # Of an unknown kind; of a program that uses none; on nodes without.
+        # GPUs of an unknown kind, a program that uses none, and nodes without any.
         (2, "", True, "~cuda"),
         (2, "sm_70", False, "~cuda"),
         (0, "sm_70", True, "~cuda"),

@@ -72,7 +72,7 @@ def test_a_run_that_hangs_as_its_ranks_share_a_core_is_said_to(session, tmp_path
     assert max(run["round"] for run in json.loads(record.read_text())["runs"]) <= 2
 
 
-# What a site file may have wrong: each is one line that says what, where, and what to do
+# Errors in a site file: each is one line with its place and a remedy
 
 
 def test_an_mpi_that_is_not_there_is_one_line_before_the_rounds(session, site):

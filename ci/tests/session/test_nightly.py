@@ -53,7 +53,7 @@ def test_a_regression_in_the_fourth_night_is_run_again_and_is_an_alarm_with_its_
     status, output = night(place)
     assert status == 1, output
     assert output.count("RUN      ] Moving") == 1
-    # Once somebody says that this was meant, it is no alarm any more.
+    # An acknowledged change is not an alarm any more.
     assert night(place, "--acknowledge", "Apptainer 1.4.5, for {reasons}")[0] == 0
 
 

@@ -166,7 +166,7 @@ def idlers(session):
 
 @pytest.mark.parametrize("options", [["--keep-awake"], []])
 def test_runs_share_the_processors_with_what_keeps_them_awake_if_it_is_asked_for(start_rounds, tmp_path, options):
-    """Of two sessions each would have half of a processor, whatever the class of its processes."""
+    """Each of two sessions would have half of a processor, with any class of its processes."""
     text = "ps -o sid= -p $$; ps -o sid= -p $PPID"
     start_rounds(text, text, 1, 100, *options).communicate(timeout=TURN)
     record = json.loads((tmp_path / "rounds.json").read_text())

@@ -184,7 +184,7 @@ def test_the_recipe_of_the_example_compiles_its_program_with_its_options():
     )
 
 
-# Pictures of what a command shows in a terminal, and of a page
+# Pictures of a terminal, and of a page
 
 
 #: A line that moves, which is written over, and two that stay.

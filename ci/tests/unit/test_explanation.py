@@ -368,7 +368,7 @@ def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
     assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes", "Max open files"]
     # One rank talks to nobody.
     assert named(1) == ["/dev/shm", "/tmp", "Max processes", "Max open files"]
-    # Little space and few files end runs, and slow none; on the host there are no others.
+    # Little space and few files end runs, and slow none. Space that the host lacks too is not a difference.
     assert not {"/tmp", "Max open files"} & {*abouts(container, TIME, bare=bare)}
     assert "/tmp" not in named(2, bare._replace(space={"/": [90 << 30, 90 << 20]}))
     assert explanation.causes_of_end(BARE, CONTAINER, USED) == explanation.causes_of_end(None, None, USED) == []
@@ -730,7 +730,7 @@ ON_HOST = ["libibverbs.so.1.8.28.0", "libmlx5.so.1.11.28.0", "libucp.so.0.0.0"]
             "libibverbs 1.8.28.0 and libmlx5 1.11.28.0 on the host, with mlx5_0 (mlx5_core 5.8-1.0.1)",
         ),
         (ON_HOST, True, None),
-        # What only one side has loaded is another rule's.
+        # Another rule names a library that only one side has loaded.
         (["libibverbs.so.1.8.28.0"], True, None),
         # Without an adapter nothing goes through them.
         (IN_IMAGE, False, None),

@@ -256,7 +256,7 @@ def test_no_more_is_read_of_an_observation_than_a_record_holds(tmp_path):
 
 
 def test_a_run_that_hangs_has_the_states_of_its_processes():
-    """One of three is stopped, and one is no rank."""
+    """One of three is stopped, and one is not a rank."""
     observer = run_observation.Observer()
     of_rank = [{**os.environ, "PMIX_RANK": number} for number in ("0", "1")]
     ranks = [subprocess.Popen(["sleep", "60"], env=environment) for environment in (*of_rank, None)]

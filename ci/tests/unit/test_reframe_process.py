@@ -266,7 +266,7 @@ def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, mo
     monkeypatch.setenv("RFM_INSTALL_PREFIX", str(tmp_path))
     reframe_process.configuration([], place)
     assert len(started) == 1
-    # What changes the answer is another question.
+    # A variable that changes the answer makes it another query.
     monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "elsewhere"))
     assert reframe_process.configuration([], place).stage == tmp_path / "elsewhere"
 

@@ -262,7 +262,7 @@ def test_where_rounds_contradict_the_known_spread_three_times_as_much_is_assumed
     assert judged(ratios(1.0, 1.3, 0.8, 1.25), prior=quiet).assumed_spread == pytest.approx(27.0)
     assert not judged(ratios(1.0, 1.3, 0.8, 1.25), prior=known(25.0)).is_contradicted
     assert judged(wild).assumed_spread is None
-    # Far closer rounds make it a part of the known spread, which is no reason for a remark.
+    # Far closer rounds make it a part of the known spread, without a remark.
     closer = judged(noisy(0, 0.001, 12), prior=known(20.0))
     assert (closer.is_contradicted, closer.assumed_spread) == (False, pytest.approx(20 / 243))
     assert judged(noisy(0, 0.1, 12), prior=known(20.0)).assumed_spread == pytest.approx(20.0)

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import shutil
 import stat
 import time
@@ -24,6 +25,8 @@ from containercheck.job import contract, locks
 #: Age in seconds below which a digest is not kept: the clock of a file system may be so coarse that two changes within
 #: that time have the same time stamp.
 SETTLED = 3.0
+#: Names of shared libraries, with or without a version.
+SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
 def digest_of(path: Path) -> str:

@@ -21,11 +21,7 @@ from typing import IO, Any, Dict, List, Optional, Tuple, Union
 from containercheck.job import architectures, container_runtimes, contract, runtime_start, texts
 from containercheck.job.build import cache, file_trees
 from containercheck.job.build.cache import CacheError, UnsupportedError
-from containercheck.job.container_runtimes import (
-    DEFAULT_REGISTRY,
-    REGISTRY_SCHEME,
-    Runtime,
-)
+from containercheck.job.container_runtimes import DEFAULT_REGISTRY, REGISTRY_SCHEME, Runtime
 
 #: Global header of a SIF file (sylabs/sif, pkg/sif/sif.go): the magic after a script of 32 bytes, the position of the
 #: two digits of the architecture, and the length that is read.

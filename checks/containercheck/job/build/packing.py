@@ -16,7 +16,7 @@ import tarfile
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Tuple
 
-from containercheck.job.build import cache
+from containercheck.job.build import cache, file_trees
 from containercheck.job.build.cache import CacheError
 
 #: Directory of an image with the tree, and the name of the program's own directory in it.
@@ -26,8 +26,6 @@ _SPACK_DATA = (".spack", ".spack-view")
 #: Endings of files, and names of directories, that only compilers read; most of WRF's tree are such files.
 _FOR_COMPILERS = (".a", ".mod", ".o")
 _OF_COMPILERS = ("include", "libexec")
-#: Names of shared libraries, with or without a version.
-_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
 class UnpackableError(CacheError):
@@ -129,7 +127,7 @@ def _add(
             content = Path(path).read_bytes()
             packed = change(content)
             archive.addfile(entry, io.BytesIO(packed))
-            if _LIBRARY.search(path):
+            if file_trees.SHARED_LIBRARY.search(path):
                 yield _digests(content, packed)
         else:
             archive.addfile(entry)

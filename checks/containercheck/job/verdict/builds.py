@@ -66,7 +66,7 @@ def _without_libraries(build: Build) -> Dict[str, Any]:
 def difference(baseline: Build, subject: Build) -> str:
     """Return a line about two builds, the baseline's first; empty if they print the same, or nothing.
 
-    Of libraries, those count that both sides have loaded.
+    Only libraries that both sides have loaded count.
     """
     common = [name for name in _without_libraries(baseline) if name in subject]
     if any(baseline[name] != subject[name] for name in common):
