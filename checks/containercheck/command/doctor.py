@@ -39,7 +39,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
-            place, _ = preconditions.require(arguments, place, anywhere=True)
+            place = preconditions.require(arguments, place, anywhere=True)
             answers = ask_partitions(arguments, place, relay)
             if not options.json:
                 print("\n".join(lines(answers)), flush=True)

@@ -47,9 +47,9 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
     failed = [case for case in _chosen(cases, wanted) if selections.failure(case)]
     if not failed:
         raise ReportError(f"no case failed that has {wanted!r} in its name: there is nothing to try")
-    place, stage = preconditions.require((), place, anywhere=True)
-    preconditions.require_writable([place.reports, stage])
-    with reframe_process.Relay() as relay, preconditions.held([place.reports, stage]):
+    place = preconditions.require((), place, anywhere=True)
+    preconditions.require_writable([place.reports, place.stage])
+    with reframe_process.Relay() as relay, preconditions.held([place.reports, place.stage]):
         view = CaseView(progress.Screen().is_terminal)
         session = Session(Settings(None, True, ()), place, relay, view=view)
         session.resume()

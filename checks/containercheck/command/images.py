@@ -101,12 +101,12 @@ def _session(action: str, arguments: Sequence[str], place: Workplace) -> tuple[l
     :raises UsageError: the system is unknown, a directory is not writable, or another session runs here.
     :raises ReportError: ReFrame left no report.
     """
-    place, stage = preconditions.require(arguments, place, anywhere=True)
+    place = preconditions.require(arguments, place, anywhere=True)
     # The report of the last session is not overwritten, and nothing enters the results database.
     place = replace(place, report_file=place.reports / "images" / "run-report.json")
     os.environ["RFM_ENABLE_RESULTS_STORAGE"] = "no"
-    preconditions.require_writable([place.reports, stage])
-    with preconditions.held([place.reports, stage]), Relay() as relay:
+    preconditions.require_writable([place.reports, place.stage])
+    with preconditions.held([place.reports, place.stage]), Relay() as relay:
         place.clear()
         place.report.unlink(missing_ok=True)
         words = ["-c", place.checks, *arguments, "-S", f"images_only={action}", f"--report-file={place.report}"]

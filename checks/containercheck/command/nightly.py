@@ -386,9 +386,9 @@ def asked(argv: Sequence[str]) -> NightSettings:
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one night, and return the exit status."""
     wanted = asked(argv)
-    place, stage = preconditions.require(wanted.arguments, place)
+    place = preconditions.require(wanted.arguments, place)
     place = replace(place, report_file=place.report.parent / "nightly" / "run-report.json")
-    with preconditions.held([stage, place.reports]), reframe_process.Relay() as relay:
+    with preconditions.held([place.stage, place.reports]), reframe_process.Relay() as relay:
         # Remove old files, so that they are not confused with the results of this night.
         for name in (SUMMARY, JUNIT, PAGE):
             (place.reports / name).unlink(missing_ok=True)

@@ -69,10 +69,10 @@ def session(
     settings = asked(argv, command)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         raise UsageError("the site's file or RFM_REPORT_FILE names the report: leave out --report-file")
-    place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
+    place = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
     if settings.estimate:
         return _estimate(settings, place)
-    directories = [place.reports, stage]
+    directories = [place.reports, place.stage]
     preconditions.require_writable(directories)
     with preconditions.held(directories), Relay() as relay:
         shown = None if settings.verbose else CaseView(progress.Screen().is_terminal)

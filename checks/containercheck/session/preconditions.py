@@ -31,8 +31,8 @@ SUBMITTERS = ("sbatch", "qsub", "bsub", "flux")
 LOCK = ".session.lock"
 
 
-def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) -> tuple[Workplace, Path]:
-    """Check the environment of a session; return its place with the configured report, and ReFrame's stage directory.
+def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) -> Workplace:
+    """Check the environment of a session; return its place with the configured report and stage directory.
 
     :param anywhere: whether a login node is allowed: nothing is measured, or the last session was measured there.
     :raises UsageError: the session cannot work; the message has the reason and a remedy.
@@ -45,12 +45,12 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
         # Lmod's variables are set by the profile of a login shell, which cron does not read.
         login = ": use a login shell, bash -lc" if "LMOD_CMD" in str(error) else ""
         raise UsageError(f"no system {missing[1]!r}: {hint}" if missing else f"{error}{login}") from None
-    place = replace(place, report_file=place.report_file or configured.report)
+    place = replace(place, report_file=place.report_file or configured.report, stage_directory=configured.stage)
     if configured.system["name"] == reframe_process.BUILTIN:
         _refuse_wrong_host(arguments, configured, anywhere)
     if job := jobs.outer_job():
         say(f"started inside {job}: its variables are for runs in its allocation only")
-    return place, configured.stage
+    return place
 
 
 def require_writable(directories: Iterable[Path]) -> None:

@@ -176,12 +176,19 @@ class Workplace:
     :ivar checks: directory of the check files; in a checkout relative to ``directory``.
     :ivar config: settings for all sites, which a site's own file overrides.
     :ivar report_file: ReFrame's report, if it is set; see :class:`Configuration`.
+    :ivar stage_directory: ReFrame's stage directory, if it is known; see :class:`Configuration`.
     """
 
     directory: Path = field(default_factory=contract.work_directory)
     checks: str = str(contract.CHECKS) if contract.IS_INSTALLED else "checks/"
     config: Path = contract.COMMON
     report_file: Path | None = None
+    stage_directory: Path | None = None
+
+    @property
+    def stage(self) -> Path:
+        """Return ReFrame's stage directory; by default that of a checkout."""
+        return self.stage_directory or self.directory / "stage"
 
     @property
     def reports(self) -> Path:
@@ -244,7 +251,7 @@ def configuration(arguments: Sequence[str], place: Workplace) -> Configuration:
     changed = [(name, os.stat(name).st_mtime_ns) for name in named if os.path.isfile(name)]
     # ReFrame sets this variable when it is imported.
     variables = [item for item in os.environ.items() if item[0] != "RFM_INSTALL_PREFIX"]
-    asked = replace(place, report_file=None)
+    asked = replace(place, report_file=None, stage_directory=None)
     return _configuration(tuple(arguments), asked, frozenset([*variables, *changed]))
 
 
@@ -340,7 +347,7 @@ def reframe(
     # A policy in the arguments comes later and overrides this one.
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
-    progress = Progress(known or (), place.directory / "stage", place.log, announced, view or View())
+    progress = Progress(known or (), place.stage, place.log, announced, view or View())
     with place.log.open("ab") as log:
         process = subprocess.Popen(
             [program(), *actions, *arguments],

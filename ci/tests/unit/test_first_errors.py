@@ -111,8 +111,9 @@ def test_an_estimate_that_was_stopped_shows_its_part_and_no_failures(dry_run, ca
 
 def test_the_named_system_is_taken_and_reframes_own_where_nothing_is_named(site_file, monkeypatch):
     monkeypatch.delenv("RFM_CONFIG_FILES", raising=False)
-    place, stage = preconditions.require(["--system=volta", "-C", str(site_file)], Workplace())
-    assert stage.name == "stage"
+    monkeypatch.setenv("RFM_STAGE_DIR", str(site_file.parent / "own"))
+    place = preconditions.require(["--system=volta", "-C", str(site_file)], Workplace())
+    assert place.stage == site_file.parent / "own"
     # Named on purpose.
     preconditions.require(["--system=generic", "-C", str(site_file)], Workplace())
 

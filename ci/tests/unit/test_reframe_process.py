@@ -184,6 +184,19 @@ def test_the_job_that_printed_last_is_named_with_its_last_line(current, tmp_path
     assert current.line(30) == "0 of 3 done"
 
 
+def test_the_job_of_another_stage_directory_is_not_shown(tmp_path, monkeypatch, capsysbinary):
+    monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
+    write_program(tmp_path / "reframe", "sleep 0.1")
+    monkeypatch.setattr(reframe_process, "program", lambda: str(tmp_path / "reframe"))
+    output_of(tmp_path / "own", "GROMACS_1", "installing", age=1)
+    # Of another session in the same checkout.
+    output_of(tmp_path / "stage", "HPCC_2", "building")
+    place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py", stage_directory=tmp_path / "own")
+    with reframe_process.Relay() as relay:
+        reframe_process.reframe([], place, relay, [])
+    assert capsysbinary.readouterr().out == b"[ GROMACS_1: installing ]\n"
+
+
 SHOWN = """
 import json, sys, time
 from pathlib import Path
