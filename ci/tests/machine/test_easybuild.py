@@ -123,6 +123,10 @@ def test_an_easyconfig_is_installed_once_and_a_changed_one_beside_it(place, modu
     assert said(place) == "changed\n"
 
 
+#: The end of the linker's output.
+UNLINKED = "/usr/bin/ld: cannot find -ltiny: No such file or directory\ncollect2: error: ld returned 1 exit status"
+
+
 @pytest.mark.parametrize(
     ("facts", "program", "why"),
     [
@@ -131,6 +135,7 @@ def test_an_easyconfig_is_installed_once_and_a_changed_one_beside_it(place, modu
             "tiny",
             "tiny.c:1: error: planted",
         ),
+        ({"before": f"echo '{UNLINKED}' >&2; exit 1"}, "tiny", UNLINKED.partition("\n")[0]),
         ({"more": "dependencies = [('NoSuch', '1.0')]"}, "tiny", "NoSuch"),
         ({"more": "nonsense nonsense"}, "tiny", "Tiny-1.0.eb"),
         ({}, "huge", "Tiny/1.0 has no huge"),
@@ -138,7 +143,7 @@ def test_an_easyconfig_is_installed_once_and_a_changed_one_beside_it(place, modu
         ({"more": SOURCE}, "tiny", "file Tiny24.tar.bz2 anywhere, please follow 'Get Tiny24 from its makers.', and"),
         ({"more": GUROBI, "name": "Gurobi", "easyblock": "EB_Gurobi"}, "tiny", "No existing license file specified"),
     ],
-    ids=["build", "dependency", "easyconfig", "program", "source", "licence"],
+    ids=["build", "linker", "dependency", "easyconfig", "program", "source", "licence"],
 )
 def test_what_fails_is_one_line_and_the_place_of_the_log(place, modules, facts, program, why):
     write(place, **facts)
