@@ -27,7 +27,7 @@ _ERROR = re.compile(r"^(?:== .*?)?ERROR:? *(\S.*)")
 #: Line of EasyBuild that names the file with the output of a failed command.
 _OUTPUT = re.compile(r"^ *output \(.*\) +-> +(/.*)$", re.MULTILINE)
 #: Lines of that output with the reason of the failure: a reported error or, if there is none, a mentioned one.
-_TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined reference|cannot find -l", r"\berror\b"))
+_TELLING = tuple(re.compile(words, re.I) for words in (r"\berror:|undefined reference|cannot find -l", r"\berror\b"))
 
 
 class Module(packing.Tree):
