@@ -55,6 +55,8 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] i
 #: Seconds after which a process has its final environment: before it calls exec, it shows its parent's.
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
+#: Beginnings of the names of libraries that compute: most of a program's time may be theirs.
+COMPUTING = r"libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
 #: Beginnings of the paths of the operating system's libraries.
 _OF_SYSTEM = ("/lib", "/usr/lib")
 #: Digests of libraries: see :func:`_digest_of_library`.
@@ -292,7 +294,7 @@ def digest_of_program(pid: int) -> str:
 def digests_of_libraries(pid: int) -> Dict[str, str]:
     """Return the SHA-256 of the shared libraries that a process has mapped, by name, without those of MPI.
 
-    A library of the operating system has an empty one. Those that cannot be read are left out.
+    A library of the operating system has an empty one, if it does not compute. Those that cannot be read are left out.
     """
     found = {}
     with contextlib.suppress(OSError):
@@ -300,7 +302,8 @@ def digests_of_libraries(pid: int) -> Dict[str, str]:
             name = path.rpartition("/")[2]
             if file_trees.SHARED_LIBRARY.search(name) and not mpi.SONAME.match(name):
                 with contextlib.suppress(OSError):
-                    found[name] = "" if path.startswith(_OF_SYSTEM) else _digest_of_library(pid, path)
+                    is_other = path.startswith(_OF_SYSTEM) and not re.match(COMPUTING, name)
+                    found[name] = "" if is_other else _digest_of_library(pid, path)
     return found
 
 

@@ -42,7 +42,7 @@ LAUNCHERS = re.compile(
 )
 #: Mapped files that show which libraries compute, allocate and communicate.
 LIBRARIES = re.compile(
-    r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
+    rf"({processes.COMPUTING}"
     r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|librdmacm|libmlx\d|libpmix|libxpmem"
     r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
 )

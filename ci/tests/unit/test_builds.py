@@ -48,6 +48,36 @@ def test_the_same_tree_is_proven_by_the_executable_that_the_ranks_ran(tmp_path, 
     assert builds.read([], runs, tmp_path) == {}
 
 
+#: OpenBLAS with threads, as Debian's alternative selects it on the host, and the one without threads in the image.
+THREADED = {"libblas.so.3": "threaded", "libopenblasp-r0.3.21.so": "threads", "libgomp.so.1": "gomp"}
+SERIAL = {"libblas.so.3": "serial", "libopenblas-r0.3.21.so": "no threads", "libgomp.so.1": "gomp"}
+
+
+@pytest.mark.parametrize(
+    ("inside", "line"),
+    [
+        (THREADED, "same build, executable program"),
+        (
+            SERIAL,
+            "same build, executable program, with another libblas.so.3, libopenblas-r0.3.21.so of the operating system",
+        ),
+        # One side was looked at before it had loaded all.
+        ({"libgomp.so.1": "gomp"}, "same build, executable program"),
+        ({**THREADED, "libfftw3.so.3": "fftw"}, "same build, executable program"),
+    ],
+)
+def test_the_same_build_names_other_libraries_of_the_operating_system_that_compute(tmp_path, inside, line):
+    """The matrices of HPCC are multiplied in the BLAS, which is in no tree."""
+    (tmp_path / "image.json").write_text(json.dumps({"tree": {"executable": ["program", "packed"]}}))
+    runs = [
+        run_of("baseline", "1", executable="program", libraries=THREADED),
+        run_of("subject", "2", executable="packed", libraries=inside),
+    ]
+    found = builds.read([], runs, tmp_path)
+    assert builds.difference(found["baseline"], found["subject"]) == line
+    assert builds.joined(found) == {"baseline": "program", "subject": "program"}
+
+
 #: Of the tree: digests of the installed libraries, by those of the packed ones.
 PACKED = {"libgmx packed": "libgmx", "libfft": "libfft"}
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from containercheck.job import contract, texts
+from containercheck.job import contract, processes, texts
 from containercheck.job.verdict.findings import roomiest, starts
 
 #: Facts that a program prints about its build, by their names. If the image has the tree that bare runs, ``executable``
@@ -18,6 +18,8 @@ from containercheck.job.verdict.findings import roomiest, starts
 Build = Mapping[str, Any]
 #: Key of the digests of libraries, as they are installed, by name; empty for libraries from elsewhere.
 LIBRARIES = "libraries"
+#: Key of the digests of the operating system's libraries that compute, by name.
+SYSTEM = "system"
 #: Beginning of the line about two sides with the same executable and libraries.
 SAME = "same build"
 #: Beginning of the line about other sides, and most libraries that it names.
@@ -42,7 +44,12 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
                 by_packed = packed_tree.get(LIBRARIES, {})
                 in_tree = {**{each: each for each in by_packed.values()}, **by_packed}
                 libraries = {name: in_tree.get(each, "") for name, each in run.get(LIBRARIES, {}).items()}
-                own = {"executable": installed if digest == packed else digest, LIBRARIES: libraries}
+                system = {
+                    name: each
+                    for name, each in run.get(LIBRARIES, {}).items()
+                    if each and each not in in_tree and re.match(processes.COMPUTING, name)
+                }
+                own = {"executable": installed if digest == packed else digest, LIBRARIES: libraries, SYSTEM: system}
                 builds[run["side"]] = {**builds[run["side"]], **own}
     return {side: build for side, build in builds.items() if build}
 
@@ -60,7 +67,7 @@ def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
 
 def _without_libraries(build: Build) -> Dict[str, Any]:
     """Return the facts of a build without the libraries: those that are seen depend on the moment of the look."""
-    return {name: value for name, value in build.items() if name != LIBRARIES}
+    return {name: value for name, value in build.items() if name not in (LIBRARIES, SYSTEM)}
 
 
 def difference(baseline: Build, subject: Build) -> str:
@@ -78,10 +85,27 @@ def difference(baseline: Build, subject: Build) -> str:
     shared = sorted(name for name in host if name in inside and (host[name] or inside[name]))
     others = [name for name in shared if host[name] != inside[name]]
     if others:
-        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
-        return f"{OTHER}: the same executable with another {', '.join(others[:MOST_NAMED])}{more}"
+        return f"{OTHER}: the same executable with another {_named(others)}"
     counted = f" and {len(shared)} librar{'y' if len(shared) == 1 else 'ies'}" if shared else ""
-    return f"{SAME}, executable {baseline['executable'][:12]}{counted}"
+    other = _other_system(baseline.get(SYSTEM, {}), subject.get(SYSTEM, {}))
+    system = f", with another {_named(other)} of the operating system" if other else ""
+    return f"{SAME}, executable {baseline['executable'][:12]}{counted}{system}"
+
+
+def _named(libraries: Sequence[str]) -> str:
+    """Return the names of the first libraries, and the number of the others."""
+    more = f" and {len(libraries) - MOST_NAMED} more" if len(libraries) > MOST_NAMED else ""
+    return ", ".join(libraries[:MOST_NAMED]) + more
+
+
+def _other_system(host: Mapping[str, str], inside: Mapping[str, str]) -> List[str]:
+    """Return the subject's libraries that are not the baseline's.
+
+    A library that only one side has counts if the other side has such a library too: a look may come too early.
+    """
+    common = sorted(name for name in inside if name in host and inside[name] != host[name])
+    only_inside, only_host = sorted(inside.keys() - host.keys()), host.keys() - inside.keys()
+    return common + (only_inside if only_host else [])
 
 
 def tree(stagedir: Path) -> Dict[str, Any]:
