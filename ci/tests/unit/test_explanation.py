@@ -792,6 +792,14 @@ def test_what_cannot_be_taken_back_is_named_as_what_differs():
     assert cause.sentence.startswith("/usr/bin/seq of the image is hidden by what is") and cause.change is None
 
 
+def test_the_jobs_own_directory_hides_nothing_of_the_image():
+    bare = BARE._replace(status={"Directory": "7 /opt/stage/job"})
+    inside = bare._replace(mounts={"/opt/stage/job": ["ext4", "/dev/vda", "rw"]})
+    assert found(inside, TIME, bare=bare) == []
+    (cause,) = found(bare._replace(mounts={"/opt/tree": ["ext4", "/dev/vda", "rw"]}), TIME, bare=bare)
+    assert cause.sentence.startswith("/opt/tree of the image is hidden")
+
+
 def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
     kinds = {title.partition(": ")[0] for title in causes.RULES if title.startswith("every ")}
     kinds = {kind[len("every ") :] for kind in kinds} | {"value", "rate", "cgroup", "allowed"}

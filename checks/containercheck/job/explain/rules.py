@@ -385,7 +385,10 @@ def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
         inside, host = container.status.get(name, ""), bare.status.get(name, "")
         if inside and host and inside != host:
             yield rule.cause(Change(PREFIX, rule.fields["prefix"].format(host=host)), container=inside, host=host)
+    # The job's own directory may lie below such a directory, as in /opt.
+    here = bare.status.get("Directory", "").partition(" ")[2]
     over = [path for path in container.mounts if path.startswith(OF_IMAGE) and path not in bare.mounts]
+    over = [path for path in over if not f"{here}/".startswith(f"{path}/")]
     if over:
         yield RULES["files over the image"].cause(container=" and ".join(over[:3]))
 
