@@ -143,12 +143,38 @@ def test_a_system_whose_nodes_cannot_be_listed_is_refused_with_what_to_do(monkey
         (("--estimate",), ["-n", nodes.CHECKS, "-S", "seconds=30", "--distribute=avail", "--estimate"]),
     ],
 )
-def test_a_sweep_is_one_session_with_a_report_of_its_own(monkeypatch, tmp_path, words, given):
+def test_a_sweep_is_a_session_with_a_report_of_its_own(monkeypatch, tmp_path, words, given):
     sessions = []
     monkeypatch.setattr(nodes.run, "session", lambda *arguments: sessions.append(arguments) or 0)
     of_schedulers(monkeypatch, "slurm", "squeue")
-    place = nodes.Workplace(tmp_path)
-    assert main.run("nodes", words, place) == 0
-    ((arguments, own, conclude),) = sessions
-    assert (arguments, conclude) == (given, nodes.conclude)
+    assert main.run("nodes", words, nodes.Workplace(tmp_path)) == 0
+    ((arguments, own, _),) = sessions
+    assert arguments == given
     assert own.report == tmp_path / "reports" / "nodes" / "run-report.json"
+
+
+@pytest.mark.parametrize(
+    ("again", "status", "line"),
+    [
+        ([case(7, bare=70.0)], 1, "nodes: node7: HPCC STREAM is 30 % worse than on its peers, bare only"),
+        # The first job was disturbed; or the second one did not run.
+        ([case(7)], 0, "nodes: no node is worse than its peers, of 8 nodes"),
+        ([], 1, "nodes: node7: HPCC STREAM is 50 % worse than on its peers, bare only"),
+    ],
+)
+def test_a_node_is_named_if_two_jobs_show_it(monkeypatch, tmp_path, capsys, again, status, line):
+    """Of two such nodes, one was only disturbed."""
+    turns = [[*map(case, range(6)), case(6, container=60.0), case(7, bare=50.0)], [case(6), *again]]
+    sessions = []
+
+    def session(arguments, own, conclude):
+        sessions.append((arguments, own.report.name))
+        return conclude(made.cases(turns[len(sessions) - 1]), [])
+
+    monkeypatch.setattr(nodes.run, "session", session)
+    of_schedulers(monkeypatch, "slurm")
+    assert main.run("nodes", [], nodes.Workplace(tmp_path)) == status
+    (words, report), (more, other) = sessions
+    assert more == [*words, "-J", "nodelist=node6,node7"]
+    assert report != other
+    assert capsys.readouterr().out.splitlines() == ["nodes: worse than their peers, and run again: node6, node7", line]
