@@ -91,7 +91,7 @@ def conclude(cases: Sequence[Case], problems: Sequence[str], again: Sequence[Cas
     """
     ran = selections.ran(cases)
     # Verdicts on containers and an ended session are not defects of nodes.
-    broken = [case for case in ran if case.result == "fail" and not case.rows]
+    broken = [case for case in ran if case.result == "fail" and case.phase != "performance"]
     reasons = ["; ".join(filter(None, [first_line(case.fail_reason), exported.cause_of(case)])) for case in broken]
     lines = [f"{_node(case)}: {case.application} failed: {reason}" for case, reason in zip(broken, reasons)]
     lines += described(confirmed([*readings(ran)], readings(selections.ran(again))))
