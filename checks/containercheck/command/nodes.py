@@ -19,6 +19,7 @@ from scipy.special import stdtr
 from containercheck import reframe_internals
 from containercheck.command import run
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
+from containercheck.history import causes
 from containercheck.history.shifts import false_discoveries
 from containercheck.results import exported, selections
 from containercheck.results.cases import Case
@@ -39,6 +40,8 @@ NODE = ".nid"
 BARE, CONTAINER = "bare", "container"
 #: Fewest nodes of a group in which outliers are named.
 FEWEST = 6
+#: Most facts about a bad node.
+FACTS = 3
 #: Accepted share of good nodes among the named ones, and the smallest difference to report in percent.
 NAMED, LEAST = 0.05, 5.0
 #: Smallest spread of good nodes in percent: a smaller one is chance.
@@ -93,8 +96,12 @@ def conclude(cases: Sequence[Case], problems: Sequence[str], again: Sequence[Cas
     # Verdicts on containers and an ended session are not defects of nodes.
     broken = [case for case in ran if case.result == "fail" and case.phase != "performance"]
     reasons = ["; ".join(filter(None, [first_line(case.fail_reason), exported.cause_of(case)])) for case in broken]
+    worse = confirmed([*readings(ran)], readings(selections.ran(again)))
     lines = [f"{_node(case)}: {case.application} failed: {reason}" for case, reason in zip(broken, reasons)]
-    lines += described(confirmed([*readings(ran)], readings(selections.ran(again))))
+    lines += described(worse)
+    for node in dict.fromkeys([*map(_node, broken), *(outlier.node for outlier in worse)]):
+        if facts := unlike_peers(node, ran):
+            lines.append(f"{node}, unlike its peers: {'; '.join(facts[:FACTS])}")
     for line in [*lines, *problems]:
         say(line)
     names = {case.partition: {_node(other) for other in ran if other.partition == case.partition} for case in ran}
@@ -110,11 +117,21 @@ def readings(cases: Sequence[Case]) -> Iterator[Reading]:
     """Yield the values of each node, bare and in containers."""
     for case in cases:
         for row in case.rows:
-            axes = [value for axis, value in case.axes.items() if not axis.startswith(".")]
-            name = " ".join([case.application, *axes, row.metric])
+            place, check = _check(case)
             for side, value in ((BARE, row.baseline), (CONTAINER, row.subject)):
                 if is_finite(value) and value > 0:
-                    yield Reading(_node(case), (case.place, name, side), value, row.better)
+                    yield Reading(_node(case), (place, f"{check} {row.metric}", side), value, row.better)
+
+
+def unlike_peers(node: str, cases: Sequence[Case]) -> list[str]:
+    """Return the recorded facts in which a node differs from all of its peers, as ``fact: theirs -> its own``."""
+    found: dict[str, None] = {}
+    for case in (case for case in cases if _node(case) == node):
+        peers = [other.provenance for other in cases if _check(other) == _check(case) and _node(other) != node]
+        # Of facts that are new on each node, such as its name, none is left.
+        if len(peers) >= FEWEST - 1:
+            found.update(dict.fromkeys(causes.differences(peers, [case.provenance])))
+    return [*found]
 
 
 def described(found: Sequence[Outlier]) -> list[str]:
@@ -131,6 +148,12 @@ def _where(worse: dict[str, float]) -> str:
     if len(worse) == 2:
         return f"{amount}, bare and in containers: the node"
     return f"{amount}, bare only" if BARE in worse else f"{amount}, in containers only: see its runtime and limits"
+
+
+def _check(case: Case) -> tuple[str, str]:
+    """Return partition and check of a case, which are the same on all nodes."""
+    axes = [value for axis, value in case.axes.items() if not axis.startswith(".")]
+    return case.place, " ".join([case.application, *axes])
 
 
 def _node(case: Case) -> str:

@@ -101,6 +101,17 @@ def test_the_bad_node_is_named_with_its_metric_and_whether_only_containers_are_s
     assert [text.startswith(f"run: {line}") for text in lines] == [True], lines
 
 
+@pytest.mark.parametrize("bad", [{"bare": 69.0}, {"bare": None, "result": "fail", "fail_reason": "it hung"}])
+def test_what_differs_on_a_bad_node_is_shown(capsys, bad):
+    def seeing(place, memory, **facts):
+        sees = {"host": f"node{place}", "sees": {"bare": {"shared memory": memory, "kernel": "6.1"}}}
+        return case(place, provenance=sees, **facts)
+
+    cases = [*(seeing(place, "12 GiB") for place in range(7)), seeing(7, "1 MiB", **bad)]
+    _, lines = concluded(capsys, *cases)
+    assert lines[1:] == ["run: node7, unlike its peers: sees bare shared memory: 12 GiB -> 1 MiB"]
+
+
 def test_good_nodes_are_fine_even_if_their_containers_are_slow(capsys):
     slow = {"container": 50.0, "result": "fail", "fail_phase": "performance", "fail_reason": "50 % worse than bare"}
     status, lines = concluded(capsys, *(case(place, **slow) for place in range(8)))
