@@ -199,7 +199,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if not self.is_dry_run():
             self.layout.require_here(self.site)
         self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout)]
-        # ReFrame puts those of the command line last, and of two the last one counts.
+        # ReFrame writes the options of the command line last, and Slurm uses the last one.
         self.job.cli_options.extend(self._rerun())
         allowed = self._allowed()
         # A job on this machine may wait for its turn before it begins.

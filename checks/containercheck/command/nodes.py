@@ -128,7 +128,7 @@ def unlike_peers(node: str, cases: Sequence[Case]) -> list[str]:
     found: dict[str, None] = {}
     for case in (case for case in cases if _node(case) == node):
         peers = [other.provenance for other in cases if _check(other) == _check(case) and _node(other) != node]
-        # Of facts that are new on each node, such as its name, none is left.
+        # Facts that are new on each node, such as its name, are left out.
         if len(peers) >= FEWEST - 1:
             found.update(dict.fromkeys(causes.differences(peers, [case.provenance])))
     return [*found]
