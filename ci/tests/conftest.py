@@ -77,12 +77,15 @@ def speaker() -> None:
     formatting.speak_as("run")
 
 
-def eventually(condition: Callable[[], Any], patience: float = 120) -> bool:
-    """Wait until the condition holds, on a busy machine too; return whether it came to that within so many seconds."""
+def eventually(condition: Callable[[], Any], patience: float = 120, of: subprocess.Popen[Any] | None = None) -> bool:
+    """Wait until the condition holds, on a busy machine too; return whether it came to that within so many seconds.
+
+    :param of: process that brings it about: the wait is over at once if it has ended.
+    """
     end = time.monotonic() + patience
     while not condition():
-        if time.monotonic() > end:
-            return False
+        if time.monotonic() > end or (of and of.poll() is not None):
+            return bool(condition())
         time.sleep(0.05)
     return True
 

@@ -198,7 +198,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._request()
         if not self.is_dry_run():
             self.layout.require_here(self.site)
-        self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout), *self._rerun()]
+        self.job.options = [*self.job.options, *jobs.options_of(self.job, self.site, self.layout)]
+        # ReFrame writes the options of the command line last, and Slurm uses the last one.
+        self.job.cli_options.extend(self._rerun())
         allowed = self._allowed()
         # A job on this machine may wait for its turn before it begins.
         turn = jobs.TURN if self.site.is_here else 0.0

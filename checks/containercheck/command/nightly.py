@@ -13,7 +13,7 @@ import hashlib
 import json
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,9 @@ from containercheck.results import database, exported, selections
 from containercheck.results.cases import Case, ReportError, names, save
 from containercheck.results.formatting import by_key, say
 from containercheck.session import estimate, preconditions, progress, reframe_process
-from containercheck.session.reframe_process import Workplace
+from containercheck.session.reframe_process import Configuration, Workplace
 from containercheck.session.session import Session, Settings
-from containercheck.site.jobs import OFF, ON
+from containercheck.site.jobs import OFF, ON, in_service
 
 #: Meanings of the exit statuses.
 MEANING = {**STATUSES, **COMMANDS["nightly"].statuses}
@@ -147,24 +147,22 @@ def read_nights(path: Path, problems: list[str], whole: str = "") -> list[Night]
 
 def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> None:
     """Run the session of a night, and repeat the cases of proposed changes; fill in the result."""
-    path = reframe_process.configuration(wanted.arguments, place).database
-    before = read_nights(path, result.problems)
+    configured = reframe_process.configuration(wanted.arguments, place)
+    before = read_nights(configured.database, result.problems)
     choice = estimate.tonight(before, wanted.minutes)
     shown = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
     session = Session(wanted.settings(result.name), place, relay, choice, view=shown)
     try:
-        _measure(result, session, before, path)
+        _measure(result, session, before, configured)
     finally:
         result.cases = session.cases
     result.lost = lost(before, wanted, session)
     result.problems += stopped(wanted, relay)
 
 
-def _measure(result: Result, session: Session, before: Sequence[Night], path: Path) -> None:
-    """Run a session, find the changes since earlier nights, and confirm them.
-
-    :param path: path of the database.
-    """
+def _measure(result: Result, session: Session, before: Sequence[Night], configured: Configuration) -> None:
+    """Run a session, find the changes since earlier nights, and confirm them."""
+    path, system = configured.database, configured.system
     try:
         result.problems += session.begin()
     except ReportError as error:
@@ -176,7 +174,7 @@ def _measure(result: Result, session: Session, before: Sequence[Night], path: Pa
     if session.is_stopped:
         return
     proposals = [change for change in result.changes if not change.confirmed]
-    moved, failed = moved_cases(session.cases, proposals), failed_on_one_node(session.cases, before)
+    moved, failed = moved_cases(session.cases, proposals), failed_on_one_node(session.cases, before, system)
     if moved:
         say(f"{len(proposals)} metric(s) moved since earlier nights; run again with more rounds: {names(moved)}")
     if failed:
@@ -225,18 +223,21 @@ def moved_cases(cases: Sequence[Case], proposals: Sequence[LevelChange]) -> list
     return [case for case in selections.ran(cases) if case.key in keys]
 
 
-def failed_on_one_node(cases: Sequence[Case], before: Sequence[Night]) -> list[Case]:
+def failed_on_one_node(cases: Sequence[Case], before: Sequence[Night], system: Mapping[str, Any]) -> list[Case]:
     """Return the cases that failed, and passed the last time, if all of their partition failed on the same node.
 
-    Failures on several nodes are not of a node. Nodes without a case in any night do not count as other nodes.
+    Failures on several nodes are not of a node. Other nodes of the partition must be in service.
+
+    :param system: as the site file has it.
     """
     earlier = [case for night in before for case in night.cases]
     passed = {case.identity: selections.failure(case) is None for case in earlier if case.result != "skip"}
+    access = {partition["name"]: partition.get("access", ()) for partition in system["partitions"]}
     new = [case for case in cases if selections.failure(case) and passed.get(case.identity)]
     found = []
-    for place, group in by_key((case for case in new if case.scheduler in LISTING), lambda case: case.place).items():
-        nodes = {node for case in (*earlier, *cases) if case.place == place for node in case.ran_on}
+    for name, group in by_key((case for case in new if case.scheduler in LISTING), lambda case: case.partition).items():
         if set.intersection(*({*case.ran_on} for case in group)):
+            nodes = in_service(access[name])
             found += [case for case in group if len(nodes - {*case.ran_on}) >= case.nodes]
     return found
 

@@ -84,8 +84,11 @@ def supervise() -> None:
     """
     adopt_orphans()
     waiting = os.getpid()
+    # A blocked signal is kept until the wait for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     worker = os.fork()
     if worker == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         os.setsid()
         adopt_orphans()
         signal.signal(signal.SIGTERM, _terminate)
@@ -100,7 +103,7 @@ def supervise() -> None:
             break
         if _job_and_session() != ancestors:
             os.kill(worker, signal.SIGTERM)
-        time.sleep(_WATCH)
+        signal.sigtimedwait([signal.SIGCHLD], _WATCH)
     kill_all()
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 

@@ -168,7 +168,10 @@ def _escaped(text: str) -> str:
 
 def _write_metrics(sink: Sink, outcome: Outcome) -> None:
     # The collector reads only files that end in .prom, and write_file writes to a file with another ending first.
-    write_file(sink.file / f"containercheck-{outcome.system}-{outcome.command}.prom", metrics(outcome))
+    path = sink.file / f"containercheck-{outcome.system}-{outcome.command}.prom"
+    write_file(path, metrics(outcome))
+    # The exporter has its own account.
+    path.chmod(0o644)
 
 
 # JSON, and JUnit

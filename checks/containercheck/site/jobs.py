@@ -191,11 +191,36 @@ def out_of_service(job: Job, nodes: int) -> str:
     :param nodes: number of nodes that the job needs.
     """
     options = " ".join([*job.sched_access, *job.options, *job.cli_options])
-    if not is_slurm(job) or re.search(r"(^|\s)(-M|--clusters)", options):
+    if not is_slurm(job):
         return ""
-    chosen = "".join(_values_of("-p|--partition", options)[-1:])
+    partitions, problems = _nodes_of(options)
+    lacking = list(dict.fromkeys(filter(None, problems.values())))
+    ready = sum(not why for why in problems.values())
+    # Slurm itself refuses a job that needs more nodes than there are.
+    if ready >= nodes or len(problems) < nodes:
+        return ""
+    more = f", and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    return (
+        f"needs {nodes} node(s), and Slurm's partition {', '.join(sorted(partitions))} has {ready} of {len(problems)} "
+        f"in service: {', '.join(lacking[:_NAMED])}{more}"
+    )
+
+
+def in_service(options: Sequence[str]) -> set[str]:
+    """Return the names of the nodes in service that Slurm can give to a job with these options; none if not known."""
+    return {name for name, why in _nodes_of(" ".join(options))[1].items() if not why}
+
+
+def _nodes_of(options: str) -> tuple[set[str], dict[str, str]]:
+    """Return Slurm's partitions for a job with these options, and for each node why it is not in service, or nothing.
+
+    There are none for a job on another cluster, which has its own controller.
+    """
     partitions: set[str] = set()
     problems: dict[str, str] = {}
+    if re.search(r"(^|\s)(-M|--clusters)", options):
+        return partitions, problems
+    chosen = "".join(_values_of("-p|--partition", options)[-1:])
     for partition, available, name, state, reason in _list_nodes():
         title = partition.rstrip("*")
         if title not in chosen.split(",") and (chosen or title == partition):
@@ -209,20 +234,11 @@ def out_of_service(job: Job, nodes: int) -> str:
         why = why if available == "up" else f"partition {title} is {available}"
         # One partition in which it gets jobs will do.
         problems[name] = why and problems.get(name, why)
-    lacking = list(dict.fromkeys(filter(None, problems.values())))
-    ready = sum(not why for why in problems.values())
-    # Slurm itself refuses a job that needs more nodes than there are.
-    if ready >= nodes or len(problems) < nodes:
-        return ""
-    more = f", and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-    return (
-        f"needs {nodes} node(s), and Slurm's partition {', '.join(sorted(partitions))} has {ready} of {len(problems)} "
-        f"in service: {', '.join(lacking[:_NAMED])}{more}"
-    )
+    return partitions, problems
 
 
 def on_nodes(job: Job, needed: int, option: str, nodes: Sequence[str]) -> list[str]:
-    """Return the option of Slurm that keeps a job on nodes, or off them.
+    """Return the option of Slurm that keeps a job on nodes, or off them; it must follow the job's other options.
 
     None for another scheduler, and none for :data:`OFF` if too few other nodes can run the job now.
 
@@ -240,7 +256,7 @@ def on_nodes(job: Job, needed: int, option: str, nodes: Sequence[str]) -> list[s
         if len(others) < needed:
             return []
         # The last one of these options counts.
-        options = " ".join([*job.sched_access, *job.options])
+        options = " ".join([*job.sched_access, *job.options, *job.cli_options])
         nodes = [*_values_of("-x|--exclude", options), *nodes]
     return [f"--{option}={','.join(nodes)}"]
 

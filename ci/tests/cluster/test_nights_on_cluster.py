@@ -172,6 +172,15 @@ def test_a_slow_node_is_told_from_slow_software(place):
     assert status == 1, output
     assert len(re.findall(r"on node\d and on node\d", output)) == 2, output
     assert "only on" not in output
+    # And a failure without any metric; all nights before it were on one node.
+    shutil.copy(place / "four.db", place / "results.db")
+    (place / "slow").write_text("broken\n")
+    (place / "bad").write_text("")
+    status, output = by_node(1.0)
+    assert status == 1, output
+    bad = (place / "bad").read_text().strip()
+    assert "failed on one node only; run again on another: ByNode generic" in output
+    assert re.search(rf"only on {bad}; not on node\d: look at {bad}", output), output
 
 
 @pytest.mark.parametrize("state", ["drained", "down"])

@@ -7,10 +7,11 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 
 import pytest
-from conftest import entry_command, write_program
+from conftest import alive, entry_command, eventually, write_program
 from containercheck.job import contract
 from containercheck.job.build import cache, image_files, machine
 from containercheck.job.build.image_build import Image, Workshop
@@ -39,11 +40,16 @@ def recipes(tmp_path):
     return directory
 
 
-def build(recipes, cache, name="tiny", **parts):
-    """Build an image; the parts replace those that it usually has."""
+def command_of(recipes, cache, name="tiny", **parts):
+    """Return the command that builds an image; the parts replace those that it usually has."""
     usual = {"recipes": recipes, "images": cache, "jars": cache / "jars", "mirror": "none", "runtime": RUNTIME}
     usual = {**usual, "architecture": HERE, "release": "bookworm", "family": "openmpi"}
-    return run(entry_command("image", name=name, link=recipes.parent / "image.sif", **{**usual, **parts}))
+    return entry_command("image", name=name, link=recipes.parent / "image.sif", **{**usual, **parts})
+
+
+def build(recipes, cache, name="tiny", **parts):
+    """Build an image; the parts replace those that it usually has."""
+    return run(command_of(recipes, cache, name, **parts))
 
 
 def take(tmp_path, path, architecture=None):
@@ -279,3 +285,15 @@ def test_the_architecture_of_an_unpacked_image_is_that_of_its_shell(tmp_path):
     assert image_files.read_architecture(unpacked) == platform.machine()
     assert take(tmp_path, unpacked, platform.machine()).returncode == 0
     assert "is for" in take(tmp_path, unpacked, "riscv64").stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_build_that_is_ended_leaves_no_process_and_no_image(recipes, tmp_path, marker, number):
+    """Nobody but the step itself ends the runtime and what its recipe started."""
+    (recipes / "tiny.def").write_text(f"{RECIPE}\n%setup\n    setsid {marker} &\n    {marker}\n")
+    step = subprocess.Popen(command_of(recipes, tmp_path / "cache"))
+    assert eventually(lambda: alive(marker), of=step)
+    step.send_signal(number)
+    assert step.wait(60) != 0
+    assert eventually(lambda: not alive(marker) and not alive(str(tmp_path / "cache")))
+    assert images(tmp_path / "cache") == []

@@ -44,7 +44,8 @@ def test_what_is_missing_is_built_once_and_while_nothing_is_measured(building):
 
 def test_a_signal_ends_a_build_and_nothing_is_run(building):
     process = start(building, "-n", "Hangs")
-    assert eventually(lambda: Path(building.directory, "journal").exists() and "hangs" in str(journal(building)))
+    written = Path(building.directory, "journal")
+    assert eventually(lambda: written.exists() and "hangs" in str(journal(building)), of=process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 1

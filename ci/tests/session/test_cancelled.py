@@ -47,11 +47,10 @@ def hanging(reframe, tmp_path):
     session = subprocess.Popen(command, **facts)
 
     def hangs():
-        assert session.poll() is None, session.stdout.read()
         return "sleep" in {name for name, _ in tree(session.pid).values()}
 
     try:
-        assert eventually(hangs, TURN)
+        assert eventually(hangs, TURN, session), session.poll() is None or session.stdout.read()
         ours = tree(session.pid)
         assert alive_below(tmp_path)
         assert list((tmp_path / "memory").iterdir())

@@ -98,7 +98,7 @@ def test_a_case_goes_on_only_on_the_partition_where_it_is_open(opened):
 def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     process = start(opened, "--minutes", "9", "-n", "Waits", "-S", "seconds=10")
     stage = opened.directory / "stage"
-    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")), of=process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
     assert (process.returncode, table(output)[-1]) == (1, "run: error: stopped by SIGTERM")

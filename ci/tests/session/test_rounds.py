@@ -63,7 +63,7 @@ def test_a_hanging_run_is_killed_with_all_its_children_however_they_hide(rounds,
 
 def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_path, marker):
     process = start_rounds("true", f"echo >>runs; [ $(wc -l <runs) -lt 3 ] || {marker}", 5, 100)
-    assert eventually(lambda: alive(marker), TURN)
+    assert eventually(lambda: alive(marker), TURN, process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=TURN)
     known, record = read_record(tmp_path), Record.read(tmp_path)
@@ -181,7 +181,7 @@ def test_runs_share_the_processors_with_what_keeps_them_awake_if_it_is_asked_for
 def test_a_killed_job_leaves_no_processor_awake(start_rounds, tmp_path):
     text = "echo $PPID >pid.new; mv pid.new pid; sleep 1000"
     process = start_rounds(text, text, 1, 100, "--keep-awake")
-    assert eventually((tmp_path / "pid").exists, TURN)
+    assert eventually((tmp_path / "pid").exists, TURN, process)
     worker = int((tmp_path / "pid").read_text())
     spinning = idlers(os.getsid(worker))
     assert len(spinning) == len(os.sched_getaffinity(0))

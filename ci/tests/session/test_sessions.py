@@ -136,7 +136,7 @@ def endless(place, stage):
 
     def begin():
         process = start(place, "-n", "Endless")
-        assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+        assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")), of=process)
         assert alive_below(stage)
         return process
 
@@ -211,7 +211,7 @@ def test_a_budget_begins_no_job_beside_another_that_may_use_it_up(place):
 
 def test_a_signal_is_not_lost_in_a_line_that_is_being_logged(place):
     process = start(place, "-n", "Logs")
-    assert eventually((place.directory / "writing").exists)
+    assert eventually((place.directory / "writing").exists, of=process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert "stopped by SIGTERM" in table(output)[-2]

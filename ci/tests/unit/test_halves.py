@@ -123,7 +123,7 @@ def test_what_one_does_at_its_end_is_its_own(duet, tmp_path, marker):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_job_that_is_ended_ends_both(duet, tmp_path, marker, number):
     process = duet(marker, marker, 1, 100)
-    assert eventually(lambda: alive(marker), TURN)
+    assert eventually(lambda: alive(marker), TURN, process)
     process.send_signal(number)
     process.communicate(timeout=TURN)
     assert eventually(lambda: not alive(marker))

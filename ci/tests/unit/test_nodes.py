@@ -90,6 +90,8 @@ def concluded(capsys, *raw, problems=()):
         ({"container": 69.0}, "node7: HPCC STREAM is 30 % worse than on its peers, in containers only: see its runt"),
         ({"bare": 69.0}, "node7: HPCC STREAM is 31 % worse than on its peers, bare only"),
         ({"bare": None, "result": "fail", "fail_reason": "it hung"}, "node7: HPCC failed: it hung"),
+        # It had some good rounds.
+        ({"result": "fail", "fail_phase": "sanity", "fail_reason": "answers differ"}, "node7: HPCC failed: answers di"),
         ({"bare": None, **HUNG}, "node7: HPCC failed: it hung; possible cause: X=1 is set; to try: unset it"),
     ],
 )
@@ -97,6 +99,17 @@ def test_the_bad_node_is_named_with_its_metric_and_whether_only_containers_are_s
     status, lines = concluded(capsys, *map(case, range(7)), case(7, **bad))
     assert status == 1
     assert [text.startswith(f"run: {line}") for text in lines] == [True], lines
+
+
+@pytest.mark.parametrize("bad", [{"bare": 69.0}, {"bare": None, "result": "fail", "fail_reason": "it hung"}])
+def test_what_differs_on_a_bad_node_is_shown(capsys, bad):
+    def seeing(place, memory, **facts):
+        sees = {"host": f"node{place}", "sees": {"bare": {"shared memory": memory, "kernel": "6.1"}}}
+        return case(place, provenance=sees, **facts)
+
+    cases = [*(seeing(place, "12 GiB") for place in range(7)), seeing(7, "1 MiB", **bad)]
+    _, lines = concluded(capsys, *cases)
+    assert lines[1:] == ["run: node7, unlike its peers: sees bare shared memory: 12 GiB -> 1 MiB"]
 
 
 def test_good_nodes_are_fine_even_if_their_containers_are_slow(capsys):
@@ -143,12 +156,38 @@ def test_a_system_whose_nodes_cannot_be_listed_is_refused_with_what_to_do(monkey
         (("--estimate",), ["-n", nodes.CHECKS, "-S", "seconds=30", "--distribute=avail", "--estimate"]),
     ],
 )
-def test_a_sweep_is_one_session_with_a_report_of_its_own(monkeypatch, tmp_path, words, given):
+def test_a_sweep_is_a_session_with_a_report_of_its_own(monkeypatch, tmp_path, words, given):
     sessions = []
     monkeypatch.setattr(nodes.run, "session", lambda *arguments: sessions.append(arguments) or 0)
     of_schedulers(monkeypatch, "slurm", "squeue")
-    place = nodes.Workplace(tmp_path)
-    assert main.run("nodes", words, place) == 0
-    ((arguments, own, conclude),) = sessions
-    assert (arguments, conclude) == (given, nodes.conclude)
+    assert main.run("nodes", words, nodes.Workplace(tmp_path)) == 0
+    ((arguments, own, _),) = sessions
+    assert arguments == given
     assert own.report == tmp_path / "reports" / "nodes" / "run-report.json"
+
+
+@pytest.mark.parametrize(
+    ("again", "status", "line"),
+    [
+        ([case(7, bare=70.0)], 1, "nodes: node7: HPCC STREAM is 30 % worse than on its peers, bare only"),
+        # The first job was disturbed; or the second one did not run.
+        ([case(7)], 0, "nodes: no node is worse than its peers, of 8 nodes"),
+        ([], 1, "nodes: node7: HPCC STREAM is 50 % worse than on its peers, bare only"),
+    ],
+)
+def test_a_node_is_named_if_two_jobs_show_it(monkeypatch, tmp_path, capsys, again, status, line):
+    """Of two such nodes, one was only disturbed."""
+    turns = [[*map(case, range(6)), case(6, container=60.0), case(7, bare=50.0)], [case(6), *again]]
+    sessions = []
+
+    def session(arguments, own, conclude):
+        sessions.append((arguments, own.report.name))
+        return conclude(made.cases(turns[len(sessions) - 1]), [])
+
+    monkeypatch.setattr(nodes.run, "session", session)
+    of_schedulers(monkeypatch, "slurm")
+    assert main.run("nodes", [], nodes.Workplace(tmp_path)) == status
+    (words, report), (more, other) = sessions
+    assert more == [*words, "-J", "nodelist=node6,node7"]
+    assert report != other
+    assert capsys.readouterr().out.splitlines() == ["nodes: worse than their peers, and run again: node6, node7", line]

@@ -151,7 +151,17 @@ def tonight(*cases):
     return made.cases([raw(row(), **{"scheduler": "slurm", **case}) for case in cases])
 
 
-PASSED = [raw(row(), name=name, job_nodelist=["node5"]) for name in ("One", "Two")]
+#: Every night so far was on one node.
+PASSED = [raw(row(), name=name, job_nodelist=["node3"]) for name in ("One", "Two")]
+SYSTEM = {"name": "cluster", "partitions": [{"name": "one", "access": ["-p queue"]}]}
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Let Slurm list two nodes in service, one that is not, and one of another partition."""
+    listed = ["queue|up|node3|idle|none", "queue|up|node5|mixed|none", "queue|up|node6|down*|none", "x|up|node7|idle|"]
+    write_program(tmp_path / "sinfo", f"printf '%s\\n' {' '.join(map(repr, listed))}")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
 
 @pytest.mark.parametrize(
@@ -159,24 +169,29 @@ PASSED = [raw(row(), name=name, job_nodelist=["node5"]) for name in ("One", "Two
     [
         ([{"name": "One", **on("node3", **FAILED)}, {"name": "Two", **on("node3")}], ["One"]),
         ([{"name": name, **on("node3", **FAILED)} for name in ("One", "Two")], ["One", "Two"]),
-        # Failures on several nodes; of a case that never ran; without a scheduler; on a partition without other nodes.
+        # Failures on several nodes; of a case that never ran; without a scheduler; without other nodes in service.
         ([{"name": "One", **on("node3", **FAILED)}, {"name": "Two", **on("node4", **FAILED)}], []),
         ([{"name": "New", **on("node3", **FAILED)}], []),
         ([{"name": "One", **on("node3", scheduler="local", **FAILED)}], []),
-        ([{"name": "One", **on("node5", **FAILED)}], []),
+        ([{"name": "One", **on("node3", "node5", **FAILED)}], []),
         # It did not start.
         ([{"name": "One", **on(**FAILED)}], []),
     ],
 )
-def test_a_failure_on_one_node_is_repeated_on_another(cases, names):
-    found = nightly.failed_on_one_node(tonight(*cases), night(*PASSED))
+def test_a_failure_on_one_node_is_repeated_on_another(slurm, cases, names):
+    found = nightly.failed_on_one_node(tonight(*cases), night(*PASSED), SYSTEM)
     assert [case.application for case in found] == names
 
 
-def test_a_failure_that_is_known_is_not_repeated():
+def test_a_failure_that_is_known_is_not_repeated(slurm):
     cases = tonight({"name": "One", **on("node3", **FAILED)})
     before = night(*PASSED, raw(row(), name="One", job_nodelist=["node5"], **FAILED))
-    assert nightly.failed_on_one_node(cases, before) == []
+    assert nightly.failed_on_one_node(cases, before, SYSTEM) == []
+
+
+def test_without_an_answer_of_slurm_nothing_is_repeated(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert nightly.failed_on_one_node(tonight({"name": "One", **on("node3", **FAILED)}), night(*PASSED), SYSTEM) == []
 
 
 # On which nodes
@@ -223,7 +238,7 @@ NodeName=node5 ActiveFeatures=thin State=IDLE Partitions=other
 
 
 @pytest.mark.parametrize(
-    ("access", "avoided", "needed", "option"),
+    ("options", "avoided", "needed", "option"),
     [
         ([], ["node1"], 1, ["--exclude=node1"]),
         ([], ["node1"], 2, ["--exclude=node1"]),
@@ -233,20 +248,22 @@ NodeName=node5 ActiveFeatures=thin State=IDLE Partitions=other
         (["-C fat"], ["node3"], 1, []),
         (["--constraint=thin"], ["node1"], 1, ["--exclude=node1"]),
         (["--nodelist=node3"], ["node3"], 1, []),
-        # What the site excludes stays so.
+        # What the site or a person (-J) excludes stays so.
         (["--exclude=node2"], ["node1"], 1, ["--exclude=node2,node1"]),
         (["-x node2"], ["node1"], 2, []),
     ],
 )
-def test_nodes_are_excluded_only_if_others_can_run_the_job(tmp_path, monkeypatch, access, avoided, needed, option):
+def test_nodes_are_excluded_only_if_others_can_run_the_job(tmp_path, monkeypatch, options, avoided, needed, option):
     (tmp_path / "nodes").write_text(NODES)
     # The last word is the name of a node, or none.
     write_program(tmp_path / "scontrol", f'grep "NodeName=$5" {tmp_path}/nodes')
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    scheduler, launcher = getscheduler("slurm")(), getlauncher("local")()
-    job = Job.create(scheduler, launcher, name="rerun", sched_access=["--partition=compute", *access])
-    assert jobs.on_nodes(job, needed, "exclude", avoided) == option
-    assert jobs.on_nodes(job, needed, "nodelist", avoided) == [f"--nodelist={','.join(avoided)}"]
+    for place in ("sched_access", "sched_options"):
+        facts = {"sched_access": ["--partition=compute"]}
+        facts[place] = [*facts.get(place, []), *options]
+        job = Job.create(getscheduler("slurm")(), getlauncher("local")(), name="rerun", **facts)
+        assert jobs.on_nodes(job, needed, "exclude", avoided) == option
+        assert jobs.on_nodes(job, needed, "nodelist", avoided) == [f"--nodelist={','.join(avoided)}"]
 
 
 def test_a_slurm_that_does_not_answer_and_another_scheduler_exclude_nothing(tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-from containercheck.job import contract, locks, texts
+from containercheck.job import contract, locks, processes, texts
 from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
@@ -305,7 +305,10 @@ class Entry:
         print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
         try:
             built, record = self.build(work)
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                # The step has to end: first the processes that write there.
+                processes.kill_all()
             # Some entries are built at their final path.
             file_trees.remove(self.path)
             raise
@@ -450,6 +453,8 @@ def provide(kind: Callable[..., Entry]) -> None:
     """
     parts = json.loads(sys.argv[1])
     link = Path(parts.pop("link"))
+    # A builder may start processes with their own groups: all end with the step.
+    processes.supervise()
     try:
         entry = kind(**parts)
         entry.ensure()

@@ -96,9 +96,12 @@ def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
         positive.
     """
     output = Output.of(output)
+    return _value(metric, output) if absence(metric, output) is None else None
+
+
+def _value(metric: Any, output: Output) -> float:
+    """Return a metric that applies: see :func:`read_metric`."""
     text, place = output.text(metric.file, metric.name), output.directory / metric.file
-    if absence(metric, output) is not None:
-        return None
     value = metric.factor * _number(text, metric.pattern, metric.reduce, f"metric {metric.name}", place)
     if metric.unit in TIMES and value < 0:
         raise UnreadableError(f"metric {metric.name} is {value:g} {metric.unit} in {place}: the clock was set back")
@@ -310,12 +313,17 @@ def _values(facts: Facts, output: Output, side: str) -> Values:
 
     :raises UnreadableError: a value cannot be read.
     """
-    metrics = {metric.name: read_metric(metric, output) for metric in facts.metrics_of(side)}
-    answers = {answer.name: read_answer(answer, output) for answer in facts.answers_of(side)}
-    # The reasons of programs, as for pairs of ranks, are known from their metrics' names.
-    own = [metric for metric in facts.metrics_of(side) if metric.file != contract.OUT]
-    absent = {metric.name: absence(metric, output) or "" for metric in own if metrics[metric.name] is None}
-    return Values({name: value for name, value in metrics.items() if value is not None}, answers, absent)
+    values = Values({}, {}, {})
+    for metric in facts.metrics_of(side):
+        line = absence(metric, output)
+        if line is None:
+            values.metrics[metric.name] = _value(metric, output)
+        # The reasons of programs, as for pairs of ranks, are known from their metrics' names.
+        elif metric.file != contract.OUT:
+            values.absent[metric.name] = line
+    for answer in facts.answers_of(side):
+        values.answers[answer.name] = read_answer(answer, output)
+    return values
 
 
 def _wrong(facts: Facts, values: Values, side: str) -> List[str]:
