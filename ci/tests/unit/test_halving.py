@@ -102,8 +102,18 @@ def test_a_script_around_the_runtime_is_found_with_the_runtime_itself(tmp_path, 
     with (tmp_path / "site" / "apptainer").open("a") as stream:
         stream.write(f"\n{real}\n" if is_named else "")
     monkeypatch.setenv("PATH", f"{tmp_path}/site" + ("" if is_named else f":{tmp_path}/real"))
-    assert changes(container(), command="apptainer") == ([Change(DIRECT, str(real))] if is_found else [])
-    assert changes(container(), command=f"{tmp_path}/site/apptainer") == changes(container(), command="podman") == []
+    for command in ("apptainer", f"{tmp_path}/site/apptainer"):
+        assert changes(container(), command=command) == ([Change(DIRECT, str(real))] if is_found else [])
+    assert changes(container(), command="podman") == changes(container(), command="/gone/apptainer") == []
+
+
+def test_a_script_with_a_name_of_its_own_is_found_with_the_runtime_that_it_starts(tmp_path):
+    (tmp_path / "apptainer").write_text("\x7fELF")
+    script = tmp_path / "run-image"
+    script.write_text(f'#!/bin/sh\nsleep 1; exec {tmp_path}/apptainer "$@"\n')
+    for path in (script, tmp_path / "apptainer"):
+        path.chmod(0o755)
+    assert changes(container(), command=str(script)) == [Change(DIRECT, f"{tmp_path}/apptainer")]
 
 
 def test_several_places_are_taken_out_of_one_path_at_once():

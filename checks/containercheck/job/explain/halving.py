@@ -108,14 +108,15 @@ def _options(start: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _wrapper(start: Mapping[str, Any]) -> Iterator[Cause]:
-    """Yield the script that stands for the runtime on the PATH, if the runtime itself is found."""
-    command = start.get("command", "")
-    found = shutil.which(command) if command and "/" not in command else None
+    """Yield the script that stands for the runtime, on the PATH or as its path, if the runtime itself is found."""
+    found = shutil.which(start.get("command", ""))
     if not found:
         return
+    command = os.path.basename(found)
     with open(found, "rb") as stream:
         text = stream.read(_READ).decode(errors="replace")
-    named = re.findall(rf"/[\w./+-]+/{re.escape(command)}(?![\w./-])", text) if text.startswith("#!") else []
+    names = "|".join(re.escape(name) for name in (command, *(runtime.command for runtime in RUNTIMES)))
+    named = re.findall(rf"/[\w./+-]+/(?:{names})(?![\w./-])", text) if text.startswith("#!") else []
     listed = [str(Path(place, command)) for place in os.environ.get("PATH", "").split(os.pathsep)]
     for path in [*named, *listed] if text.startswith("#!") else []:
         if os.access(path, os.X_OK) and not os.path.samefile(path, found):
