@@ -293,7 +293,7 @@ class _Host:
 
     def parallel(self, command: str) -> str:
         """Return the command that starts the ranks of a program."""
-        return f"{self._launcher.words} {command}".strip()
+        return f"{self._launcher.words} {launch.PREFIX} {command}".strip()
 
     def bound(self, neighbour: Neighbour, bind: str, command: str) -> str:
         """Return the command that starts the ranks of a program, each bound by the words ``bind``."""

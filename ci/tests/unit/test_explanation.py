@@ -404,44 +404,6 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
     assert Use.of([died]) == Use()
 
 
-@pytest.mark.parametrize(
-    ("bare", "container", "before", "line"),
-    [
-        (
-            Use(10.0, 19.0, 1.0),
-            Use(13.4, 19.2, 1.4),
-            0.1,
-            "a run takes 13.4 s, 10 s on the host; of 3.4 s more, 3.1 waiting, 0.2 in the kernel",
-        ),
-        (
-            Use(0.3),
-            Use(1.4),
-            1.26,
-            "a run takes 1.4 s, 0.3 s on the host; 1.3 s pass before the program begins "
-            "(launcher, runtime, scripts of the image's environment)",
-        ),
-        (
-            Use(10.0, disk=0.1, read=1 << 20),
-            Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e6, major_faults=900.0),
-            0.0,
-            "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 1000000 more page faults; "
-            "900 more page faults that read a file",
-        ),
-        (
-            Use(10.0, 1.0),
-            Use(14.0, 1.0, disk=6.0),
-            0.0,
-            "a run takes 14 s, 10 s on the host; of 4 s more, 3 waiting for disks, 1 waiting",
-        ),
-        # The run takes as long, or is not known.
-        (Use(10.0, 19.0, 1.0), Use(10.5, 19.0, 1.0), 0.1, ""),
-        (Use(), Use(), 0.0, ""),
-    ],
-)
-def test_where_the_time_went(bare, container, before, line):
-    assert explanation.time_line(bare, container, 2, before) == (line and f"where the time went: {line}")
-
-
 def test_what_is_seen_before_and_during_the_runs_is_named_once():
     limited = CONTAINER._replace(cgroup_limits={"processors": 0.5})
     (cause,) = found(limited, TIME, uses=(Use(), Use(throttled=[90, 100, 0.5])))
@@ -699,20 +661,42 @@ def test_what_is_wrong_is_said_once_with_the_sides_and_nodes(change, said):
         assert remark.startswith(f"{start}: {said}")
 
 
+#: Attributes of processes on a host, and in a container that differs in all of them.
+USUAL = {"Umask": "0022", "Timer_slack": "50", "Disk_priority": "none", "Oom_score": "0", "Personality": "00000000"}
+USUAL.update(SigIgn="0000000000000000", Memory_policy="default")
+UNUSUAL = {"Umask": "0077", "Timer_slack": "5000", "Disk_priority": "idle", "Oom_score": "1000"}
+UNUSUAL.update(Personality="00000008", SigIgn="0000000000004000", Memory_policy="interleave:0")
+
+
 def test_attributes_of_processes_are_named_and_taken_back_before_the_program():
-    bare = BARE._replace(status={"Umask": "0022", "Timer_slack": "50", "Disk_priority": "none"})
-    inside = bare._replace(status={"Umask": "0077", "Timer_slack": "5000", "Disk_priority": "idle"})
-    found_causes = found(inside, TIME, bare=bare)
-    assert [cause.sentence for cause in found_causes] == [
+    bare = BARE._replace(status=USUAL)
+    found_causes = found(bare._replace(status=UNUSUAL), TIME, bare=bare)
+    assert {cause.sentence for cause in found_causes} == {
         "the umask is 0077 in the container, 0022 on the host",
         "the disk's priority (ionice) is idle in the container, none on the host",
         "timers of the container's processes may be 5000 ns late (timer slack), those of the host 50",
-    ]
-    program = ["sh", "-c", "umask; cat /proc/$$/timerslack_ns; ionice -p $$"]
-    spoilt = ["sh", "-c", 'umask 077; echo 5000 >/proc/self/timerslack_ns; exec ionice -c 3 "$@"', "sh"]
-    before = [word for cause in found_causes for word in shlex.split(cause.change.value)]
-    assert subprocess.check_output([*spoilt, *program], text=True) == "0077\n5000\nidle\n"
-    assert subprocess.check_output([*spoilt, *before, *program], text=True) == "0022\n50\nnone: prio 0\n"
+        "oom_score_adj is 1000 in the container, 0 on the host: of all processes the kernel ends the highest first if "
+        "memory is short",
+        "the kernel's personality (setarch) is 00000008 in the container, 00000000 on the host",
+        "the mask of ignored signals is 0000000000004000 in the container, 0000000000000000 on the host",
+        "the memory policy (NUMA) is interleave:0 in the container, default on the host",
+    }
+    program = ["sh", "-c", "umask; cat /proc/$$/timerslack_ns; ionice -p $$; cat /proc/self/personality"]
+    program[-1] += "; cat /proc/self/oom_score_adj; grep SigIgn /proc/self/status"
+    spoilt = ["linux32", "choom", "-n", "100", "--", "sh", "-c"]
+    spoilt += ['umask 077; trap "" TERM; echo 5000 >/proc/self/timerslack_ns; exec ionice -c 3 "$@"', "sh"]
+    before = [word for cause in found_causes if cause.change for word in shlex.split(cause.change.value)]
+    ran = subprocess.run([*spoilt, *program], stdout=subprocess.PIPE, text=True).stdout
+    assert ran == "0077\n5000\nidle\n00000008\n100\nSigIgn:\t0000000000004000\n"
+    ran = subprocess.run([*spoilt, *before, *program], stdout=subprocess.PIPE, text=True).stdout
+    assert ran == "0022\n50\nnone: prio 0\n00000000\n0\nSigIgn:\t0000000000000000\n"
+
+
+def test_another_name_of_the_processor_is_a_personality_and_no_emulator():
+    bare = BARE._replace(machine="x86_64", status=USUAL)
+    inside = bare._replace(machine="i686", status={**USUAL, "Personality": "00000008"})
+    assert [cause.rule for cause in found(inside, TIME, bare=bare)] == ["attribute"]
+    assert [cause.rule for cause in found(bare._replace(machine="aarch64"), TIME, bare=bare)] == ["processor"]
 
 
 #: Libraries of a run over InfiniBand, as /proc/<pid>/maps has them: of rdma-core 44 in an image, of OFED on the host.

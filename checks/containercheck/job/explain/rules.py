@@ -218,7 +218,9 @@ def _amount(name: str, limit: Optional[float]) -> str:
 def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause if the container's programs find another kind of processor, or one with fewer instructions."""
     hidden = [each for each in bare.instructions if each not in container.instructions]
-    if bare.machine and container.machine and bare.machine != container.machine:
+    # A personality only gives the processor another name.
+    has_other_name = bare.status.get("Personality") != container.status.get("Personality")
+    if bare.machine and container.machine and bare.machine != container.machine and not has_other_name:
         yield RULES["processor: architecture"].cause(container=container.machine, host=bare.machine)
     elif hidden and container.instructions:
         yield RULES["processor: instructions"].cause(hidden=", ".join(hidden))
@@ -384,7 +386,8 @@ def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
     for name, rule in rules_of("attribute"):
         inside, host = container.status.get(name, ""), bare.status.get(name, "")
         if inside and host and inside != host:
-            yield rule.cause(Change(PREFIX, rule.fields["prefix"].format(host=host)), container=inside, host=host)
+            prefix = rule.fields.get("prefix", "").format(host=host)
+            yield rule.cause(Change(PREFIX, prefix) if prefix else None, container=inside, host=host)
     over = [path for path in container.mounts if path.startswith(OF_IMAGE) and path not in bare.mounts]
     if over:
         yield RULES["files over the image"].cause(container=" and ".join(over[:3]))
