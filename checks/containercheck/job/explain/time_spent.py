@@ -1,4 +1,4 @@
-"""Tell where the extra time of a slow container's run went: by its stages, its processor time, and its counters.
+"""Name the uses of a slow container's extra time: by the stages of a run, processor time, and counters of processors.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -66,7 +66,7 @@ class Stages(NamedTuple):
         begins, scripts, loaded, ready, _ = max(row for row in rows if row[0] <= min(row[4] for row in rows))
         last = max(row[4] for row in rows)
         spent = scripts - begins, loaded - scripts, ready - loaded
-        # What ran once more belongs to the time before, or to the program.
+        # The parts that ran once more belong to the start, or to the program.
         stages = begins - began - spent[0], *spent, last - ready - spent[1] - spent[2], ended - last
         return cls(*(max(0.0, seconds) for seconds in stages))
 
