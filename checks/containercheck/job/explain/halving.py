@@ -115,10 +115,12 @@ def _wrapper(start: Mapping[str, Any]) -> Iterator[Cause]:
     command = os.path.basename(found)
     with open(found, "rb") as stream:
         text = stream.read(_READ).decode(errors="replace")
+    if not text.startswith("#!"):
+        return
     names = "|".join(re.escape(name) for name in (command, *(runtime.command for runtime in RUNTIMES)))
-    named = re.findall(rf"/[\w./+-]+/(?:{names})(?![\w./-])", text) if text.startswith("#!") else []
+    named = re.findall(rf"/[\w./+-]+/(?:{names})(?![\w./-])", text)
     listed = [str(Path(place, command)) for place in os.environ.get("PATH", "").split(os.pathsep)]
-    for path in [*named, *listed] if text.startswith("#!") else []:
+    for path in (*named, *listed):
         if os.access(path, os.X_OK) and not os.path.samefile(path, found):
             yield RULES["start: script"].cause(Change(DIRECT, path), command=command, script=found, path=path)
             return
