@@ -115,13 +115,13 @@ def test_the_start_of_the_interpreter_is_a_stage_of_its_own(tmp_path, start):
     assert printed == "ran\n" and stages.interpreter > 0.25 > stages.loader
 
 
-def test_the_first_step_of_a_program_counts_by_its_last_rank():
+def test_the_stages_of_all_steps_are_added_each_by_its_last_rank():
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    rows = ["10.1 10.1 10.2 10.2 11.0", "10.3 10.5 10.6 10.6 11.1", "12.0 13.0 13.0 13.0 14.0"]
+    rows = ["12.0 13.0 13.0 13.0 14.0", "8.3 8.5 8.6 8.6 9.1", "8.1 8.1 8.2 8.2 9.0"]
     printed = "".join(f"x\ncontainercheck: stages {boot} {row}\n" for row in rows)
     printed += "\ncontainercheck: stages another-node 1.0 1.0 1.0 1.0 1.0\n"
-    found = Stages.read(printed, 10.0, 14.5)
-    assert [round(seconds, 2) for seconds in found] == [0.1, 0.2, 0.1, 0.0, 3.3, 0.5]
+    found = Stages.read(printed, 8.0, 14.5)
+    assert [round(seconds, 2) for seconds in found] == [2.0, 1.2, 0.1, 0.0, 1.4, 0.5]
     assert Stages.read("", 10.0, 14.5) == Stages()
 
 

@@ -13,6 +13,7 @@ from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.reading import TIMES
 from containercheck.job.stats.pairs import FAIL, PASS
 from containercheck.job.texts import number
 
@@ -387,7 +388,8 @@ class Explaining:
         for pair, metrics in self._slow_pairs(evaluation, failed):
             found += pair.named(self._causes(pair, metrics))
             name, overhead = max(metrics.items(), key=lambda item: self._loss(*item))
-            if self._metrics[name].compare == "ratio" and self._loss(name, overhead) > most:
+            metric = self._metrics[name]
+            if (metric.compare == "ratio" or metric.unit in TIMES) and self._loss(name, overhead) > most:
                 most = self._loss(name, overhead)
                 uses = pair.seen(Path(), self._runs)[2]
                 host, inside = (stages.get(side.name, Stages()) for side in (pair.baseline, pair.subject))

@@ -5,7 +5,7 @@ Standard library only, Python 3.6 or newer.
 
 import re
 from pathlib import Path
-from typing import Callable, Iterator, NamedTuple, Sequence, Tuple
+from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from containercheck.job import texts
 from containercheck.job.container_runtimes import METADATA
@@ -50,25 +50,27 @@ class Stages(NamedTuple):
 
     @classmethod
     def read(cls, printed: str, began: float, ended: float) -> "Stages":
-        """Return the stages in the output of a run with :data:`STAGES`; zeros if there are none.
+        """Return the stages in the output of a run with :data:`STAGES`, each for all steps; zeros if there are none.
 
-        The first step of a program counts, by its last rank; later steps belong to the program.
+        The last rank of a step counts.
 
         :param began, ended: times of the run by the node's uptime.
         """
         boot = texts.small(Path("/proc/sys/kernel/random/boot_id"))
-        rows = [
-            [float(word) for word in words.split()]
-            for words in re.findall(rf"^containercheck: stages {boot}((?: [\d.]+){{5}})$", printed, re.M)
-        ]
-        if not rows:
-            return cls()
-        begins, scripts, loaded, ready, _ = max(row for row in rows if row[0] <= min(row[4] for row in rows))
-        last = max(row[4] for row in rows)
-        spent = scripts - begins, loaded - scripts, ready - loaded
-        # The parts that ran once more belong to the start, or to the program.
-        stages = begins - began - spent[0], *spent, last - ready - spent[1] - spent[2], ended - last
-        return cls(*(max(0.0, seconds) for seconds in stages))
+        found = re.findall(rf"^containercheck: stages {boot}((?: [\d.]+){{5}})$", printed, re.M)
+        steps: List[List[float]] = []
+        for *row, end in sorted([*map(float, words.split())] for words in found):
+            if steps and row[0] <= steps[-1][4]:
+                end = max(end, steps.pop()[4])
+            steps.append([*row, end])
+        stages = cls()
+        for begins, scripts, loaded, ready, end in steps:
+            again = scripts - begins, loaded - scripts, ready - loaded
+            # The parts that ran once more belong to the start, or to the program.
+            parts = begins - began - again[0], *again, end - ready - again[1] - again[2], 0.0
+            stages = cls(*(known + max(0.0, part) for known, part in zip(stages, parts)))
+            began = end
+        return stages._replace(end=max(0.0, ended - began)) if steps else stages
 
 
 #: The stages in words, in their order.
