@@ -50,7 +50,7 @@ FEWEST = 3
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
 #: Beginning of the name of a side whose runs print the times of their stages.
-TIMED = "timed-"
+TIMED = "timed_"
 #: Kinds of problems of runs that ended badly.
 BADLY = (HANG, RANKS, STATUS, UNREADABLE, WRONG, DIFFER)
 #: Runs a side, or starts its ranks, and returns whether that ended well.
