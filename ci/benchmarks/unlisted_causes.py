@@ -226,12 +226,12 @@ UNLISTED = {
         "singularity#5253",
         (r"\bSEVERAL_LINES\b",),
         "case ${SEVERAL_LINES:-} in *SECOND=b*) ;; *) false ;; esac",
-        {"APPTAINERENV_SEVERAL_LINES": "first\n\nSECOND=b"},
+        {"APPTAINERENV_SEVERAL_LINES": "'first\n\nSECOND=b'"},
     ),
     "lost-mount": Fault(
         "apptainer#2104",
         (r"mount|squashfuse|helper|endpoint",),
-        f"{INSIDE} && {planted('lost-mount')} && {{ tries=0; while /bin/true && [ $tries -lt 3000 ]; do "
+        f"{INSIDE} && {planted('lost-mount')} && {{ tries=0; while /bin/true && [ $tries -lt 100000 ]; do "
         "tries=$((tries + 1)); done; ! /bin/true; }",
         runtime='"$REAL" "$@" & pid=$!; sleep 1; pkill -P $pid squashfuse_ll; wait $pid',
         does="ends",

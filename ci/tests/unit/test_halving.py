@@ -141,6 +141,17 @@ def test_what_has_to_be_taken_back_is_found_and_nothing_else(count, data):
         assert len(steps) <= 1 + math.ceil(math.log2(count))
 
 
+def test_the_kind_with_the_fewest_differences_is_found_and_a_script_only_if_it_is_alone():
+    """Where each kind takes all away: one variable of the job empties the container's environment, say."""
+    many = [to_unset(name) for name in "ABCD"]
+    emptied = RULES["start: variable"].cause(Change(HIDE, "APPTAINER_CLEANENV"), name="APPTAINER_CLEANENV", value="1")
+    script = RULES["start: script"].cause(Change(DIRECT, "/a"), command="apptainer", script="/b", path="/a")
+    every = lambda groups: [True] * len(groups)  # noqa: E731
+    assert halving.culprits([many, [script], [emptied]], every) == [emptied]
+    assert halving.culprits([[script], many], every)[0] in many
+    assert halving.culprits([[script]], every) == [script]
+
+
 def test_of_two_that_slow_only_together_one_is_enough():
     kinds = [[to_unset(name) for name in "ABCDEFGH"]]
     found = halving.culprits(

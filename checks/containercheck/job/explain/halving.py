@@ -22,6 +22,7 @@ from containercheck.job.explain.causes import (
     GPUS,
     HIDE,
     RULES,
+    SCRIPT,
     SET,
     SEVERAL,
     UNPACK,
@@ -161,6 +162,9 @@ def culprits(kinds: Sequence[List[Cause]], helps: Helps) -> List[Cause]:
 
     :param kinds: differences by kind: a difference that spoils the container if it is taken back affects only its kind.
     """
+    # One variable of the job may change many in the container: the smallest kind is first, but a script, which may
+    # change anything, is last.
+    kinds = sorted(kinds, key=lambda kind: (any(cause.rule == SCRIPT for cause in kind), len(kind)))
     groups = [*kinds, *([[cause for kind in kinds for cause in kind]] if len(kinds) > 1 else [])]
     found = next((group for group, helped in zip(groups, helps(groups) if groups else ()) if helped), None)
     return _halve(found, [], helps) if found else []
