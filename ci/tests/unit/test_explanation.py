@@ -51,11 +51,12 @@ BARE = Observation(
         "Seccomp": "0",
         "Speculation_Store_Bypass": "thread vulnerable",
         "THP_enabled": "1",
+        "Nice": "0",
+        "Policy": "0",
     },
     space={"/dev/shm": [11 << 30, 10 << 30]},
     mounts={"/": ["ext4", "/dev/vda", "rw"]},
     libc="glibc 2.36",
-    priority=[0, 0],
     machine="x86_64",
     instructions=["avx", "avx2"],
     devices=["/dev/infiniband/uverbs0"],
@@ -112,9 +113,9 @@ SEEN = [
     ({"limits": {"Max open files": "1048576"}}, TIME, None, "", Change(LIMIT, "Max open files=1024")),
     ({"libc": "musl"}, TIME, None, "libc is musl in the container", None),
     ({"libc": "glibc 2.17"}, TIME, None, "glibc is 2.17 in the container, 2.36 on the host", None),
-    ({"priority": [19, 0]}, TIME, None, "the container's processes run at nice 19, those of the host at 0", None),
-    ({"priority": [0, 5]}, TIME, None, "the kernel treats the container's processes as idle work", None),
-    ({"priority": [0, 3]}, TIME, None, "", Change(PREFIX, "chrt -o 0")),
+    ({"status": {"Nice": "19"}}, TIME, None, "the container's processes run at nice 19, those of the host at 0", None),
+    ({"status": {"Policy": "5"}}, TIME, None, "the kernel treats the container's processes as idle work", None),
+    ({"status": {"Policy": "3"}}, TIME, None, "", Change(PREFIX, "chrt -o 0")),
     (THROUGH_FUSE, FILES, TIME, "", Change(UNPACK)),
     (
         {"cgroup_limits": {"processors": 0.5}},
@@ -593,7 +594,7 @@ def pairs(*sides):
 def test_what_a_successor_differs_in_is_said_with_both_names():
     _, pair = pairs(("old", {}), ("new", {"compared_with": "old"}))
     assert (pair.baseline.name, pair.subject.name, pair.is_only) == ("old", "new", False)
-    named = pair.named(found(CONTAINER._replace(**SMALL, priority=[19, 0]), TIME, bare=CONTAINER))
+    named = pair.named(found(CONTAINER._replace(**SMALL, status={**BARE.status, "Nice": "19"}), TIME, bare=CONTAINER))
     assert [cause.sentence for cause in named] == [
         "/dev/shm holds 8 MiB in new, 11 GiB in old",
         "new's processes run at nice 19, those of old at 0",
@@ -778,7 +779,7 @@ def test_what_cannot_be_taken_back_is_named_as_what_differs():
 
 def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
     kinds = {title.partition(": ")[0] for title in causes.RULES if title.startswith("every ")}
-    kinds = {kind[len("every ") :] for kind in kinds} | {"value", "rate", "cgroup", "allowed"}
+    kinds = {kind[len("every ") :] for kind in kinds} | {"rate", "cgroup", "allowed"}
     used = set(re.findall(r"RULES\[\"([^\"]+)\"", inspect.getsource(rules) + inspect.getsource(use_rules)))
     used |= {"linear algebra", "linear algebra: reference", "memory limit: tight", "memory limit: of runs"}
     used |= {"family: MPI", "family: OpenMP", "several"}

@@ -35,7 +35,6 @@ class Observation(NamedTuple):
     :ivar directories: ``usable``, ``unwritable`` or ``missing``, by path.
     :ivar settings: of MPI in files, by path and name.
     :ivar libc: its name and version.
-    :ivar priority: nice value and number of the kernel's policy of its processes.
     """
 
     host: str = ""
@@ -62,7 +61,6 @@ class Observation(NamedTuple):
     kernel: Mapping[str, str] = {}
     libc: str = ""
     system: str = ""
-    priority: Sequence[int] = ()
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Observation":
