@@ -122,7 +122,7 @@ def time_line(bare: Use, container: Use, cores: int, stages: Tuple[Stages, Stage
 
 def _by_counters(bare: Use, container: Use) -> Iterator[str]:
     """Yield the differences in the counters of the processors, in words; none if a side has no counters."""
-    if not (bare.instructions and container.instructions and bare.user and container.user):
+    if not all((side.instructions and side.cycles and side.user) for side in (bare, container)):
         return
     more = container.instructions / bare.instructions
     if more > MANY_INSTRUCTIONS:
