@@ -4,6 +4,8 @@ sum=42
 slows() { slower=$((slower + SLOWER)); }
 ends() { echo "it cannot go on" >&2; exit 3; }
 stops() { kill -STOP $$; }
+quits() { exit 3; }
+traps() { kill -ILL $$; }
 dies() { kill -KILL $$; }
 differs() { sum=43; }
 limit() { sed -n "s/^Max $1 *\([^ ]*\).*/\1/p" /proc/self/limits; }

@@ -48,7 +48,7 @@ class Explained(ContainerCheck):
     def plant(self):
         """Write the program, and plant the fault."""
         fault, place = EVERY[self.fault], self.stagedir
-        for name, text in FILES.items():
+        for name, text in {**FILES, "fault": self.fault}.items():
             os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
             with open(f"{place}/{name}", "w") as stream:
                 stream.write(text)

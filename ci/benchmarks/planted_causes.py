@@ -32,7 +32,7 @@ class Fault:
     :ivar proven: whether an experiment can prove it.
     :ivar fails: whether the check fails.
     :ivar does: what the condition does to the program: ``slows``, ``ends``, ``stops`` or kills it
-        (``dies``), or its answer ``differs``.
+        (``dies``, ``traps``), ends it without a word (``quits``), or its answer ``differs``.
     """
 
     source: str

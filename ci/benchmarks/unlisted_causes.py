@@ -28,6 +28,17 @@ def soft_limit(source, option, value, name):
     return Fault(source, (rf"limit of {words}",), slows, runtime=runtime, does="ends")
 
 
+def planted(name):
+    """Return the condition that a fault is the planted one: for conditions that hold in other containers too."""
+    return f'[ "$(cat {WORKDIR}/fault)" = {name} ]'
+
+
+def sometimes(command, others=":"):
+    """Return the command of a runtime that one of four starts runs, and another command for the others."""
+    number = '$(($(wc -l <"$PLACE/starts") % 4))'
+    return f'echo >>"$PLACE/starts"; if [ {number} = 3 ]; then {command}; else {others}; fi; '
+
+
 UNLISTED = {
     "files-16": Fault(
         "issue 52",
@@ -181,5 +192,108 @@ UNLISTED = {
         (r"APPTAINER_DROP_CAPS|capabilities",),
         "grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status",
         {"APPTAINER_DROP_CAPS": "all"},
+    ),
+    # A second lot, in the order in which it was drawn from the notes of incidents.
+    "wrong-sometimes": Fault(
+        "ompi#8321",
+        (r"answers differ",),
+        f"{INSIDE} && [ -e {WORKDIR}/flip ]",
+        runtime=sometimes('>"$PLACE/flip"', 'rm -f "$PLACE/flip"') + 'exec "$REAL" "$@"',
+        proven=False,
+        does="differs",
+    ),
+    "no-loop-devices": Fault(
+        "sylabs#1824",
+        (r"no loop devices available",),
+        runtime=sometimes('{ echo "FATAL:   container creation failed: no loop devices available" >&2; exit 255; }')
+        + 'exec "$REAL" "$@"',
+        proven=False,
+    ),
+    "preload-noise": Fault(
+        "apptainer#2537",
+        (r"\bSITE_QUIRK\b",),
+        is_set("SITE_QUIRK", "1"),
+        {"APPTAINERENV_LD_PRELOAD": "/opt/xalt/lib64/libxalt_init.so", "APPTAINERENV_SITE_QUIRK": "1"},
+        does="quits",
+    ),
+    "unpacked-at-start": Fault(
+        "apptainer#737",
+        (r"\bAPPTAINER_UNSQUASH\b",),
+        f"{INSIDE} && {planted('unpacked-at-start')} && ! grep -q squash /proc/self/mountinfo",
+        {"APPTAINER_UNSQUASH": "1"},
+    ),
+    "several-lines": Fault(
+        "singularity#5253",
+        (r"\bSEVERAL_LINES\b",),
+        "case ${SEVERAL_LINES:-} in *SECOND=b*) ;; *) false ;; esac",
+        {"APPTAINERENV_SEVERAL_LINES": "'first\n\nSECOND=b'"},
+    ),
+    "lost-mount": Fault(
+        "apptainer#2104",
+        (r"mount|squashfuse|helper|endpoint",),
+        f"{INSIDE} && {planted('lost-mount')} && {{ tries=0; while /bin/true && [ $tries -lt 100000 ]; do "
+        "tries=$((tries + 1)); done; ! /bin/true; }",
+        runtime='"$REAL" "$@" & pid=$!; sleep 1; pkill -P $pid squashfuse_ll; wait $pid',
+        does="ends",
+    ),
+    "clean-environment": Fault(
+        "singularity#1110",
+        (r"APPTAINER_CLEANENV|\bNEEDED_BY_PROGRAM\b",),
+        f"{INSIDE} && {planted('clean-environment')} && ! {is_set('NEEDED_BY_PROGRAM', '1')}",
+        {"APPTAINER_CLEANENV": "1", "NEEDED_BY_PROGRAM": "1"},
+    ),
+    "illegal-instruction": Fault(
+        "bioconda#68494",
+        (r"[Ii]llegal instruction",),
+        f"{INSIDE} && {planted('illegal-instruction')}",
+        proven=False,
+        does="traps",
+    ),
+    "missing-bind": Fault(
+        "apptainer#1143",
+        (r"APPTAINER_BINDPATH",),
+        variables={"APPTAINER_BINDPATH": "/gpfs/scratch"},
+    ),
+    # And from manuals of the kernel and of Apptainer.
+    "host-name": Fault(
+        "Apptainer user guide",
+        (r"APPTAINER_HOSTNAME|host name",),
+        '[ "$(cat /proc/sys/kernel/hostname)" = other-node ]',
+        {"APPTAINER_HOSTNAME": "other-node"},
+    ),
+    "process-numbers": Fault(
+        "apptainer#1583",
+        (r"APPTAINER_PID\b|process numbers|PID",),
+        "[ $$ -lt 200 ]",
+        {"APPTAINER_PID": "1"},
+        measures=("messages",),
+    ),
+    "personality": Fault(
+        "setarch(8)",
+        (r"\bi686\b",),
+        '[ "$(uname -m)" = i686 ]',
+        runtime='exec setarch i686 "$REAL" "$@"',
+    ),
+    "out-of-memory-score": Fault(
+        "proc(5)",
+        (r"out of memory|oom",),
+        '[ "$(cat /proc/self/oom_score_adj)" = 1000 ]',
+        runtime='exec choom -n 1000 -- "$REAL" "$@"',
+        does="dies",
+    ),
+    "ignored-signal": Fault(
+        "signal(7)",
+        (r"signal",),
+        "grep -q '^SigIgn:.*[4567cdef]...$' /proc/self/status",
+        runtime='trap "" TERM; exec "$REAL" "$@"',
+    ),
+    "memory-policy": Fault(
+        "set_mempolicy(2)",
+        (r"memory policy|interleave",),
+        "grep -q ' interleave' /proc/self/numa_maps",
+        runtime="exec python3 -c 'import ctypes, os, sys; "
+        "ctypes.CDLL(None).syscall(238, 3, ctypes.byref(ctypes.c_ulong(1)), 64); "
+        'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
+        measures=("memory",),
     ),
 }

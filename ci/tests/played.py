@@ -44,7 +44,7 @@ class Job:
         number, side = int(output.name.split("-")[0]), output.name.split("-")[1]
         output.mkdir(parents=True)
         values = self.values(number) if callable(self.values) else self.values
-        value = values["subject" if side == confirmation.TIMED else side]
+        value = values[side.replace(confirmation.TIMED, "")]
         by_name = value if isinstance(value, dict) else {metric.name: value for metric in self.metrics}
         (output / "out").write_text("".join(f"{name} {value!r}\n" for name, value in by_name.items()))
         (output / "err").write_text("")

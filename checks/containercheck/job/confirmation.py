@@ -22,7 +22,6 @@ import collections
 import contextlib
 import math
 import os
-import re
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
@@ -32,6 +31,7 @@ from containercheck.job.build import file_trees
 from containercheck.job.explain import explanation, halving
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, PREFIX, Cause, Change
 from containercheck.job.explain.explanation import Endings, Explaining
+from containercheck.job.explain.time_spent import STAGES, Stages
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.evaluation import Evaluation, Place
 from containercheck.job.outputs.experiments import Experiments, Remedy, disagreement
@@ -49,9 +49,8 @@ LEAST, LONGER = 20.0, 4.0
 FEWEST = 3
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
-#: Words before a program that print its start time, and name of a container that has them.
-TIMED = "timed"
-BEGINNING = """sh -c 'read -r now _ </proc/uptime; echo "containercheck: begins at $now" >&2; exec "$@"' sh"""
+#: Beginning of the name of a side whose runs print the times of their stages.
+TIMED = "timed_"
 #: Kinds of problems of runs that ended badly.
 BADLY = (HANG, RANKS, STATUS, UNREADABLE, WRONG, DIFFER)
 #: Runs a side, or starts its ranks, and returns whether that ended well.
@@ -91,8 +90,8 @@ class Confirmation:
         self._proving: List[Evaluation] = []
         # Lines about differences that were halved without a result.
         self._halved: List[str] = []
-        # Seconds before the program begins in a run of a slow container.
-        self._before: Dict[str, float] = {}
+        # Stages of a run of a slow container, and of the side that it is compared with.
+        self._stages: Dict[str, Stages] = {}
         self._first: Dict[Place, Tuple[int, int]] = {}
         self._why = "the job was ended"
 
@@ -131,7 +130,7 @@ class Confirmation:
             if failed and not problems and not self._evaluation.emulated:
                 self._first = {place: self._counts(place) for place in failed}
                 self._confirm(failed)
-                self._time_beginning()
+                self._time_stages()
                 self._halve_slowness()
         finally:
             self._remedies.end()
@@ -209,7 +208,7 @@ class Confirmation:
             for each in self._remedies.tried
             if each.remedy.name in known and {(each.remedy.of, metric) for metric in each.remedy.metrics} & standing
         ]
-        return self._explaining.explain_slowness(self._evaluation, standing, kept, self._before)
+        return self._explaining.explain_slowness(self._evaluation, standing, kept, self._stages)
 
     def _counts(self, place: Place) -> Tuple[int, int]:
         pairs = self._evaluation.pairs[place]
@@ -289,19 +288,19 @@ class Confirmation:
         wanted = {side.compared_with for side in self._facts.sides if side.name in names} | set(names)
         return [side.name for side in self._facts.sides if side.name in wanted]
 
-    def _time_beginning(self) -> None:
-        """Run a slow container once more, with words before its program that print the time."""
+    def _time_stages(self) -> None:
+        """Run a slow container and the side that it is compared with once more, with words that print their stages."""
         name = next((place.side for place, said in self.confirmed.items() if said.result == CONFIRMED), "")
-        if not name or not self._facts.remedies or not self._remedies.has_time(name):
+        if not name or not self._facts.remedies:
             return
         self._remedies.number += 1
-        self._remedies.make(name, Change(PREFIX, BEGINNING), TIMED)
-        began = time.monotonic()
-        errors = texts.tail(Path(self._remedies.run(TIMED)["output"], contract.ERR))
-        printed = re.search(r"^containercheck: begins at ([\d.]+)$", errors, re.M)
-        # The clock of the runs is /proc/uptime, without the time in which a machine was suspended.
-        if printed:
-            self._before[name] = float(printed[1]) - began
+        for side in filter(self._remedies.has_time, self._compared([name])):
+            timed = self._remedies.make(side, Change(PREFIX, STAGES), f"{TIMED}{side}").name
+            began = time.monotonic()
+            run = self._remedies.run(timed)
+            # The clock of the runs is /proc/uptime, without the time in which a machine was suspended.
+            printed = texts.tail(Path(run["output"], contract.ERR))
+            self._stages[side] = Stages.read(printed, began, began + run["seconds"])
 
     def _halve_slowness(self) -> None:
         """Prove the likeliest difference of the first slow container without a helpful remedy, or halve them all.

@@ -20,7 +20,7 @@ from containercheck.job import contract, variables
 from containercheck.job.explain import causes
 
 #: Slots: words before the container runtime; its options on this node; options of the host's MPI; options of a remedy;
-#: words before the program in the container; the image to run; the directory of the unpacked image; the name of the
+#: words before the program; the image to run; the directory of the unpacked image; the name of the
 #: side.
 START, OPTIONS, MPI_OPTIONS, CHANGES, PREFIX, IMAGE, TREE, SIDE = (
     "{{start}}",
@@ -95,6 +95,10 @@ class Launch:
         for option in self.words.get("without", ()):
             self.commands = {name: text.replace(f" {option} ", " ") for name, text in self.commands.items()}
         self.container: Dict[str, Any] = stored["container"]
+        if "direct" in self.words:
+            script, runtime = (f" {shlex.quote(path)} " for path in (self.container["command"], self.words["direct"]))
+            for name, (before, start, line) in [(name, text.partition(START)) for name, text in self.commands.items()]:
+                self.commands[name] = before + start + line.replace(script, runtime, 1)
 
     def script(self, command: str) -> str:
         """Return the text of one of the commands, without slots."""
@@ -177,8 +181,7 @@ class Launch:
         elif kind == causes.WITHOUT:
             words["without"] = [*words.get("without", ()), value]
         elif kind == causes.DIRECT:
-            path = f"PATH={os.path.dirname(value)}:{os.environ.get('PATH', '')}"
-            words["start"] = [*words.get("start", ()), "env", path]
+            words["direct"] = value
         elif kind == causes.PLUGIN:
             words["plugin"] = value
         return {**words, "changes": changes, "prefix": prefix}

@@ -106,7 +106,6 @@ def _node(parts: Mapping[str, str], key: bytes) -> Dict[str, Any]:
         },
         "limits": _limits(parts.get("limits", ""), 2),
         "hard_limits": _limits(parts.get("limits", ""), 3),
-        "priority": _priority(parts.get("priority", "")),
         "status": dict(_status(parts.get("status", ""))),
         "mounts": dict(_mounts(parts.get("mounts", ""))),
         "cgroup": [line for line in parts.get("cgroup", "").splitlines() if line],
@@ -182,13 +181,8 @@ def _cgroup_limits(rows: List[List[str]]) -> Dict[str, float]:
 def _status(text: str) -> List[Tuple[str, str]]:
     wanted = r"CapEff|NoNewPrivs|Seccomp|Speculation_Store_Bypass|THP_enabled"
     wanted += r"|Cpus_allowed_list|Mems_allowed_list|Umask|Timer_slack|Disk_priority|Home|Directory"
+    wanted += r"|Nice|Policy|Oom_score|Personality|Memory_policy|SigIgn"
     return re.findall(rf"^({wanted}):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
-
-
-def _priority(text: str) -> List[int]:
-    """Return the nice value and the number of the kernel's policy from /proc/<pid>/stat; empty if missing."""
-    fields = text.rpartition(")")[2].split()
-    return [int(fields[16]), int(fields[38])] if len(fields) > 38 else []
 
 
 def _mounts(text: str) -> List[Tuple[str, List[str]]]:

@@ -21,10 +21,13 @@ node() {
     cat /proc/self/status
     echo "Timer_slack: $(cat /proc/self/timerslack_ns)"
     echo "Disk_priority: $(ionice -p $$ | cut -d: -f1)"
+    echo "Nice: $(sed 's/.*) //' /proc/self/stat | cut -d ' ' -f 17)"
+    echo "Policy: $(sed 's/.*) //' /proc/self/stat | cut -d ' ' -f 39)"
+    echo "Oom_score: $(cat /proc/self/oom_score_adj)"
+    echo "Personality: $(cat /proc/self/personality)"
+    echo "Memory_policy: $(head -n 1 /proc/self/numa_maps | cut -d ' ' -f 2)"
     echo "Home: $(ls -di "$HOME")"
     echo "Directory: $(ls -di "$PWD")"
-    title priority
-    cat /proc/self/stat
     title mounts
     cat /proc/self/mountinfo
     title cgroup

@@ -141,10 +141,10 @@ class Remedies:
         return self._runner.run(self.number, name, self.limit(name))
 
     def round(self, evaluation: Evaluation, sides: Sequence[str]) -> None:
-        """Run sides and an evaluation's remedies that have not failed, in random order."""
+        """Run sides and an evaluation's remedies that are not decided, in random order."""
         self.number += 1
         experiments = evaluation.experiments
-        names = [*sides, *(name for name in experiments.names if name not in experiments.failed)]
+        names = [*sides, *experiments.left]
         self._runner.coin.shuffle(names)
         for runs in self._runner.turns(self.number, names, self.limit, bool(experiments.names)):
             for run in runs:

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
 
-from containercheck.job import contract, disturbance, energy, processes, run_observation, texts
+from containercheck.job import contract, counters, disturbance, energy, processes, run_observation, texts
 from containercheck.job.verdict import builds
 
 #: Seconds for a run to end after SIGTERM, and for its helpers to end after it.
@@ -167,7 +167,9 @@ def run_once(
     others, observer = disturbance.Watch(), run_observation.Observer()
     ranks = run_observation.RankWatch(local_ranks, digests=bool(builds.tree(Path())))
     meters = [energy.Meter()] if contract.ENERGY in collect else []
-    watchers = [*([others] if alone else []), *meters, observer, *([ranks] if local_ranks else [])]
+    counted = counters.Counters()
+    # The counters begin last: they do not count the threads of the others.
+    watchers = [*([others] if alone else []), *meters, observer, *([ranks] if local_ranks else []), counted]
     files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
     ended = execute(["bash", str(path)], files, limit, watchers)
     for meter in meters:
@@ -177,6 +179,9 @@ def run_once(
             shutil.move(name, str(output / Path(name).name))
     # Two simultaneous runs are disturbed, and leave files, at the same time.
     elsewhere = others.seen() if alone else disturbance.Seen([], {})
+    used = run_observation.together(observer.result(), elsewhere.used)
+    if used:
+        used.update(counted.result(used["user"] + used["system"]))
     return {
         "seconds": ended.seconds,
         "limit": limit,
@@ -192,7 +197,7 @@ def run_once(
         "bound": ranks.bound,
         "executable": ranks.executable,
         "libraries": ranks.libraries,
-        "used": run_observation.together(observer.result(), elsewhere.used),
+        "used": used,
         "output": str(output),
     }
 

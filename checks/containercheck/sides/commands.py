@@ -145,7 +145,10 @@ def side_commands(
     if not observed:
         return Commands(_script(side, host, site), side.launcher.needs)
     needs = side.launcher.needs + Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
-    return Commands(_script(side, host, site), needs, {contract.OBSERVE_SIDE: _observing(side, host)})
+    # The job can put words before the program; people see the script without their slot.
+    with_slot = _script(side, _Host(side, f" {launch.PREFIX}"), site)
+    others = {contract.RUN_SIDE: with_slot, contract.OBSERVE_SIDE: _observing(side, host)}
+    return Commands(_script(side, host, site), needs, others)
 
 
 def _contained_commands(
@@ -284,8 +287,8 @@ class _Host:
     workdir = "."
     host_mpi, stage = f"./{contract.MPI_PRELOAD}", "$PWD"
 
-    def __init__(self, side: Side) -> None:
-        self._launcher = side.launcher
+    def __init__(self, side: Side, prefix: str = "") -> None:
+        self._launcher, self._prefix = side.launcher, prefix
 
     def words(self, command: str) -> str:
         """Return the command unchanged."""
@@ -293,7 +296,7 @@ class _Host:
 
     def parallel(self, command: str) -> str:
         """Return the command that starts the ranks of a program."""
-        return f"{self._launcher.words} {command}".strip()
+        return f"{self._launcher.words}{self._prefix} {command}".strip()
 
     def bound(self, neighbour: Neighbour, bind: str, command: str) -> str:
         """Return the command that starts the ranks of a program, each bound by the words ``bind``."""

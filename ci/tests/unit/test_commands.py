@@ -41,6 +41,11 @@ def test_a_bare_side_is_what_a_person_would_type():
     assert made(serial) == commands.Commands("rm -f scratch\n./cat", Needs())
 
 
+def test_a_job_with_containers_can_put_words_before_the_program_of_bare():
+    found = commands.side_commands(BARE, SITE, LAYOUT, "/stage", observed=True)
+    assert (found.script, found.stored["commands"]["run"]) == ("srun hpcc -v", "srun {{prefix}} hpcc -v")
+
+
 def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
     program = Program("cat", mpi="mpichversion", preloads_mpi=True)
     assert made(BARE.changed(program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"

@@ -192,7 +192,8 @@ def test_no_more_remedies_are_tried_than_the_time_is_enough_for(play):
     # Three runs in each of three rounds, with some to spare; the first phase took 40 s.
     job.facts["deadline"] = 40.0 + 110.0
     record = play(job)
-    assert {run["side"] for run in record.runs} - {confirmation.TIMED} == {"baseline", "subject", "remedy1"}
+    sides = {run["side"] for run in record.runs if not run["side"].startswith(confirmation.TIMED)}
+    assert sides == {"baseline", "subject", "remedy1"}
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,33 @@ def test_a_remedy_that_fails_or_has_other_answers_is_left_out_and_no_problem(eva
     assert not made.experiments.more_would_tell(3)
 
 
+def noisy(bare, container, remedy, count):
+    """Return rounds whose values lie around these, by turns above and below."""
+    shares = [1.06, 0.95, 0.94, 1.05, 0.96, 1.04, 1.05, 0.95]
+    return [
+        printed_by_side(bare * shares[n % 8], container * shares[(n + 3) % 8], remedy * shares[(n + 5) % 8])
+        for n in range(count)
+    ]
+
+
+def test_a_remedy_that_helps_has_more_rounds_to_be_proven_than_one_that_may_not(evaluation):
+    """In eight noisy rounds it helps, and may be all; one that takes a little away is given up."""
+    remedy = REMEDY._replace(metrics={"rate": 50.0})
+    made = evaluation(noisy(100, 150, 100, 8), [remedy])
+    assert verdicts(made) == [("fail", "inconclusive")] and made.experiments.more_would_tell(8)
+    proven = evaluation(noisy(100, 150, 100, 20), [remedy])
+    assert verdicts(proven) == [("fail", "pass")] and not proven.experiments.more_would_tell(20)
+    little = evaluation(noisy(100, 150, 141, 8), [remedy])
+    assert verdicts(little)[0][0] == "inconclusive" and not little.experiments.more_would_tell(8)
+
+
+def test_a_remedy_that_does_nothing_runs_no_more_while_another_is_open(evaluation):
+    others = Remedy("remedy2", "subject", {"rate": 30.0})
+    rounds = [{**printed_by_side(100 + n % 2, 130, 104 - n % 2), "remedy2": "rate 130\nsum 42\n"} for n in range(4)]
+    made = evaluation(rounds, [REMEDY, others])
+    assert made.experiments.helps("remedy2") == ["pass"] and "remedy2" not in made.experiments.left
+
+
 def test_noise_proves_nothing(evaluation):
     """A remedy that does nothing, of 100 slow containers whose rounds spread as is known."""
     coin, proofs = random.Random(1), 0

@@ -51,11 +51,12 @@ BARE = Observation(
         "Seccomp": "0",
         "Speculation_Store_Bypass": "thread vulnerable",
         "THP_enabled": "1",
+        "Nice": "0",
+        "Policy": "0",
     },
     space={"/dev/shm": [11 << 30, 10 << 30]},
     mounts={"/": ["ext4", "/dev/vda", "rw"]},
     libc="glibc 2.36",
-    priority=[0, 0],
     machine="x86_64",
     instructions=["avx", "avx2"],
     devices=["/dev/infiniband/uverbs0"],
@@ -112,9 +113,9 @@ SEEN = [
     ({"limits": {"Max open files": "1048576"}}, TIME, None, "", Change(LIMIT, "Max open files=1024")),
     ({"libc": "musl"}, TIME, None, "libc is musl in the container", None),
     ({"libc": "glibc 2.17"}, TIME, None, "glibc is 2.17 in the container, 2.36 on the host", None),
-    ({"priority": [19, 0]}, TIME, None, "the container's processes run at nice 19, those of the host at 0", None),
-    ({"priority": [0, 5]}, TIME, None, "the kernel treats the container's processes as idle work", None),
-    ({"priority": [0, 3]}, TIME, None, "", Change(PREFIX, "chrt -o 0")),
+    ({"status": {"Nice": "19"}}, TIME, None, "the container's processes run at nice 19, those of the host at 0", None),
+    ({"status": {"Policy": "5"}}, TIME, None, "the kernel treats the container's processes as idle work", None),
+    ({"status": {"Policy": "3"}}, TIME, None, "", Change(PREFIX, "chrt -o 0")),
     (THROUGH_FUSE, FILES, TIME, "", Change(UNPACK)),
     (
         {"cgroup_limits": {"processors": 0.5}},
@@ -404,44 +405,6 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
     assert Use.of([died]) == Use()
 
 
-@pytest.mark.parametrize(
-    ("bare", "container", "before", "line"),
-    [
-        (
-            Use(10.0, 19.0, 1.0),
-            Use(13.4, 19.2, 1.4),
-            0.1,
-            "a run takes 13.4 s, 10 s on the host; of 3.4 s more, 3.1 waiting, 0.2 in the kernel",
-        ),
-        (
-            Use(0.3),
-            Use(1.4),
-            1.26,
-            "a run takes 1.4 s, 0.3 s on the host; 1.3 s pass before the program begins "
-            "(launcher, runtime, scripts of the image's environment)",
-        ),
-        (
-            Use(10.0, disk=0.1, read=1 << 20),
-            Use(14.0, 1.0, 0.0, disk=6.1, read=97 << 20, faults=1e6, major_faults=900.0),
-            0.0,
-            "a run takes 14 s, 10 s on the host; 96 MiB more read from disks; 1000000 more page faults; "
-            "900 more page faults that read a file",
-        ),
-        (
-            Use(10.0, 1.0),
-            Use(14.0, 1.0, disk=6.0),
-            0.0,
-            "a run takes 14 s, 10 s on the host; of 4 s more, 3 waiting for disks, 1 waiting",
-        ),
-        # The run takes as long, or is not known.
-        (Use(10.0, 19.0, 1.0), Use(10.5, 19.0, 1.0), 0.1, ""),
-        (Use(), Use(), 0.0, ""),
-    ],
-)
-def test_where_the_time_went(bare, container, before, line):
-    assert explanation.time_line(bare, container, 2, before) == (line and f"where the time went: {line}")
-
-
 def test_what_is_seen_before_and_during_the_runs_is_named_once():
     limited = CONTAINER._replace(cgroup_limits={"processors": 0.5})
     (cause,) = found(limited, TIME, uses=(Use(), Use(throttled=[90, 100, 0.5])))
@@ -631,7 +594,7 @@ def pairs(*sides):
 def test_what_a_successor_differs_in_is_said_with_both_names():
     _, pair = pairs(("old", {}), ("new", {"compared_with": "old"}))
     assert (pair.baseline.name, pair.subject.name, pair.is_only) == ("old", "new", False)
-    named = pair.named(found(CONTAINER._replace(**SMALL, priority=[19, 0]), TIME, bare=CONTAINER))
+    named = pair.named(found(CONTAINER._replace(**SMALL, status={**BARE.status, "Nice": "19"}), TIME, bare=CONTAINER))
     assert [cause.sentence for cause in named] == [
         "/dev/shm holds 8 MiB in new, 11 GiB in old",
         "new's processes run at nice 19, those of old at 0",
@@ -699,20 +662,45 @@ def test_what_is_wrong_is_said_once_with_the_sides_and_nodes(change, said):
         assert remark.startswith(f"{start}: {said}")
 
 
+#: Attributes of processes on a host, and in a container that differs in all of them.
+USUAL = {"Umask": "0022", "Timer_slack": "50", "Disk_priority": "none", "Oom_score": "0", "Personality": "00000000"}
+USUAL.update(SigIgn="0000000000000000", Memory_policy="default")
+UNUSUAL = {"Umask": "0077", "Timer_slack": "5000", "Disk_priority": "idle", "Oom_score": "1000"}
+UNUSUAL.update(Personality="00000008", SigIgn="0000000000004000", Memory_policy="interleave:0")
+
+
 def test_attributes_of_processes_are_named_and_taken_back_before_the_program():
-    bare = BARE._replace(status={"Umask": "0022", "Timer_slack": "50", "Disk_priority": "none"})
-    inside = bare._replace(status={"Umask": "0077", "Timer_slack": "5000", "Disk_priority": "idle"})
+    bare = BARE._replace(status=USUAL)
+    inside = bare._replace(status=UNUSUAL)
     found_causes = found(inside, TIME, bare=bare)
-    assert [cause.sentence for cause in found_causes] == [
+    # This one slows nothing, and ends runs.
+    found_causes += [cause for cause in explanation.causes_of_end(bare, inside, USED) if not cause.kinds]
+    assert {cause.sentence for cause in found_causes} == {
         "the umask is 0077 in the container, 0022 on the host",
         "the disk's priority (ionice) is idle in the container, none on the host",
         "timers of the container's processes may be 5000 ns late (timer slack), those of the host 50",
-    ]
-    program = ["sh", "-c", "umask; cat /proc/$$/timerslack_ns; ionice -p $$"]
-    spoilt = ["sh", "-c", 'umask 077; echo 5000 >/proc/self/timerslack_ns; exec ionice -c 3 "$@"', "sh"]
-    before = [word for cause in found_causes for word in shlex.split(cause.change.value)]
-    assert subprocess.check_output([*spoilt, *program], text=True) == "0077\n5000\nidle\n"
-    assert subprocess.check_output([*spoilt, *before, *program], text=True) == "0022\n50\nnone: prio 0\n"
+        "oom_score_adj is 1000 in the container, 0 on the host: of all processes the kernel ends the highest first if "
+        "memory is short",
+        "the kernel's personality (setarch) is 00000008 in the container, 00000000 on the host",
+        "the mask of ignored signals is 0000000000004000 in the container, 0000000000000000 on the host",
+        "the memory policy (NUMA) is interleave:0 in the container, default on the host",
+    }
+    program = ["sh", "-c", "umask; cat /proc/$$/timerslack_ns; ionice -p $$; cat /proc/self/personality"]
+    program[-1] += "; cat /proc/self/oom_score_adj; grep SigIgn /proc/self/status"
+    spoilt = ["linux32", "choom", "-n", "100", "--", "sh", "-c"]
+    spoilt += ['umask 077; trap "" TERM; echo 5000 >/proc/self/timerslack_ns; exec ionice -c 3 "$@"', "sh"]
+    before = [word for cause in found_causes if cause.change for word in shlex.split(cause.change.value)]
+    ran = subprocess.run([*spoilt, *program], stdout=subprocess.PIPE, text=True).stdout
+    assert ran == "0077\n5000\nidle\n00000008\n100\nSigIgn:\t0000000000004000\n"
+    ran = subprocess.run([*spoilt, *before, *program], stdout=subprocess.PIPE, text=True).stdout
+    assert ran == "0022\n50\nnone: prio 0\n00000000\n0\nSigIgn:\t0000000000000000\n"
+
+
+def test_another_name_of_the_processor_is_a_personality_and_no_emulator():
+    bare = BARE._replace(machine="x86_64", status=USUAL)
+    inside = bare._replace(machine="i686", status={**USUAL, "Personality": "00000008"})
+    assert [cause.rule for cause in found(inside, TIME, bare=bare)] == ["attribute"]
+    assert [cause.rule for cause in found(bare._replace(machine="aarch64"), TIME, bare=bare)] == ["processor"]
 
 
 #: Libraries of a run over InfiniBand, as /proc/<pid>/maps has them: of rdma-core 44 in an image, of OFED on the host.
@@ -802,7 +790,7 @@ def test_the_jobs_own_directory_hides_nothing_of_the_image():
 
 def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
     kinds = {title.partition(": ")[0] for title in causes.RULES if title.startswith("every ")}
-    kinds = {kind[len("every ") :] for kind in kinds} | {"value", "rate", "cgroup", "allowed"}
+    kinds = {kind[len("every ") :] for kind in kinds} | {"rate", "cgroup", "allowed"}
     used = set(re.findall(r"RULES\[\"([^\"]+)\"", inspect.getsource(rules) + inspect.getsource(use_rules)))
     used |= {"linear algebra", "linear algebra: reference", "memory limit: tight", "memory limit: of runs"}
     used |= {"family: MPI", "family: OpenMP", "several"}

@@ -102,8 +102,18 @@ def test_a_script_around_the_runtime_is_found_with_the_runtime_itself(tmp_path, 
     with (tmp_path / "site" / "apptainer").open("a") as stream:
         stream.write(f"\n{real}\n" if is_named else "")
     monkeypatch.setenv("PATH", f"{tmp_path}/site" + ("" if is_named else f":{tmp_path}/real"))
-    assert changes(container(), command="apptainer") == ([Change(DIRECT, str(real))] if is_found else [])
-    assert changes(container(), command=f"{tmp_path}/site/apptainer") == changes(container(), command="podman") == []
+    for command in ("apptainer", f"{tmp_path}/site/apptainer"):
+        assert changes(container(), command=command) == ([Change(DIRECT, str(real))] if is_found else [])
+    assert changes(container(), command="podman") == changes(container(), command="/gone/apptainer") == []
+
+
+def test_a_script_with_a_name_of_its_own_is_found_with_the_runtime_that_it_starts(tmp_path):
+    (tmp_path / "apptainer").write_text("\x7fELF")
+    script = tmp_path / "run-image"
+    script.write_text(f'#!/bin/sh\nsleep 1; exec {tmp_path}/apptainer "$@"\n')
+    for path in (script, tmp_path / "apptainer"):
+        path.chmod(0o755)
+    assert changes(container(), command=str(script)) == [Change(DIRECT, f"{tmp_path}/apptainer")]
 
 
 def test_several_places_are_taken_out_of_one_path_at_once():
@@ -129,6 +139,17 @@ def test_what_has_to_be_taken_back_is_found_and_nothing_else(count, data):
     assert len(steps) <= 1 + len(guilty) * 2 * math.ceil(math.log2(count) + 1)
     if len(guilty) == 1:
         assert len(steps) <= 1 + math.ceil(math.log2(count))
+
+
+def test_the_kind_with_the_fewest_differences_is_found_and_a_script_only_if_it_is_alone():
+    """Where each kind takes all away: one variable of the job empties the container's environment, say."""
+    many = [to_unset(name) for name in "ABCD"]
+    emptied = RULES["start: variable"].cause(Change(HIDE, "APPTAINER_CLEANENV"), name="APPTAINER_CLEANENV", value="1")
+    script = RULES["start: script"].cause(Change(DIRECT, "/a"), command="apptainer", script="/b", path="/a")
+    every = lambda groups: [True] * len(groups)  # noqa: E731
+    assert halving.culprits([many, [script], [emptied]], every) == [emptied]
+    assert halving.culprits([[script], many], every)[0] in many
+    assert halving.culprits([[script]], every) == [script]
 
 
 def test_of_two_that_slow_only_together_one_is_enough():

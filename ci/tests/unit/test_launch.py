@@ -99,15 +99,19 @@ def test_a_remedy_is_the_container_with_one_change(change, words):
     assert Launch("subject").run == f"{EXEC} --userns image.sif cat"
 
 
-def test_a_remedy_may_leave_out_an_option_or_a_script_around_the_runtime(monkeypatch):
-    monkeypatch.setenv("PATH", "/site/bin:/usr/bin")
+def test_a_remedy_may_leave_out_an_option_or_a_script_around_the_runtime():
     launched(replace(IMAGE, options=("--no-mount", "tmp", "--no-home")))
     assert Launch("subject").run == f"{EXEC} --no-mount tmp --no-home image.sif cat"
     assert Launch("subject").container["options"] == ["--no-mount", "tmp", "--no-home"]
     remedy = Launch("subject").with_remedy("remedy1", Change(WITHOUT, "--no-mount tmp"))
     assert remedy.run == f"{EXEC} --no-home image.sif cat"
     remedy = Launch("subject").with_remedy("remedy2", Change(DIRECT, "/usr/bin/apptainer"))
-    assert remedy.run == f"env PATH=/usr/bin:/site/bin:/usr/bin {EXEC} --no-mount tmp --no-home image.sif cat"
+    direct = f"{EXEC} --no-mount tmp --no-home image.sif cat".replace("apptainer", "/usr/bin/apptainer", 1)
+    assert remedy.run == direct
+    # A script may be named by its path.
+    launched(replace(IMAGE, command="/new/apptainer", options=("--no-mount", "tmp", "--no-home")))
+    assert "/new/apptainer exec " in Launch("subject").run
+    assert Launch("subject").with_remedy("remedy3", Change(DIRECT, "/usr/bin/apptainer")).run == direct
 
 
 def test_an_image_is_unpacked_into_a_directory_of_the_remedy():

@@ -67,7 +67,7 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     assert seen["status"]["Home"] == f"{tmp_path.stat().st_ino} {tmp_path}"
     assert seen["status"]["Directory"] == f"{os.stat('.').st_ino} {os.getcwd()}"
     assert seen["status"]["Disk_priority"] in ("none", "best-effort", "idle", "realtime")
-    assert seen["priority"] == [os.nice(0), os.sched_getscheduler(0)]
+    assert [seen["status"][name] for name in ("Nice", "Policy")] == [str(os.nice(0)), str(os.sched_getscheduler(0))]
     assert seen["space"]["/dev/shm"][0] >= 0
     assert seen["machine"] == os.uname().machine and seen["libc"].startswith("glibc")
     assert all(value > 0 for value in seen["cgroup_limits"].values())

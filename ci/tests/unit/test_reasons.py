@@ -121,7 +121,7 @@ def test_tags_times_and_colours_before_a_line_hide_nothing(line, said):
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (132, "illegal instruction"),
+        (132, "illegal instruction, perhaps because it is built for a newer processor"),
         (135, "bus error"),
         (137, "killed, perhaps because the memory was used up"),
         (139, "segmentation fault"),

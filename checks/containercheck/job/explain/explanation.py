@@ -3,17 +3,19 @@
 import itertools
 import re
 from pathlib import Path
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SCRIPT, SET, UNSET, Cause, Change
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
+from containercheck.job.explain.time_spent import Stages, time_line
 from containercheck.job.explain.use_rules import RULES_OF_USE, families_of
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.experiments import Remedy
 from containercheck.job.outputs.facts import Facts
+from containercheck.job.outputs.reading import TIMES
 from containercheck.job.stats.pairs import FAIL, PASS
-from containercheck.job.texts import number, size
+from containercheck.job.texts import number
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices", "change")
@@ -322,47 +324,6 @@ def _doubt(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     return "" if is_known else "; whether it is all would take more rounds"
 
 
-#: Least part of bare's time by which runs are longer, and least part of this extra time that a line names.
-MUCH_LONGER, LARGE_PART = 0.1, 0.03
-#: Events that a line names if a run has this many more of them in each second that it takes longer; and their words.
-_EVENTS: Sequence[Tuple[str, float, Callable[[float], str]]] = (
-    ("read", 8 << 20, lambda more: f"{size(more)} more read from disks"),
-    ("faults", 50000, lambda more: f"{more:.0f} more page faults"),
-    ("major_faults", 200, lambda more: f"{more:.0f} more page faults that read a file"),
-)
-
-
-def time_line(bare: Use, container: Use, cores: int, before: float = 0.0) -> str:
-    """Return the use of a slower container's extra time, in one line; empty if its runs take as long as bare's.
-
-    :param cores: processors that a side has on the first node.
-    :param before: seconds of a run of the container that pass before its program begins; 0 if they are not known.
-    """
-    longer = container.seconds - bare.seconds
-    if longer < MUCH_LONGER * bare.seconds or not bare.seconds:
-        return ""
-    user, system, helping, disk = (
-        (getattr(container, name) - getattr(bare, name)) / cores for name in ("user", "system", "helpers", "disk")
-    )
-    parts = [
-        (user, "computing"),
-        (system, "in the kernel"),
-        (helping, "in the runtime's helpers"),
-        (disk, "waiting for disks"),
-        (longer - user - system - helping - disk, "waiting"),
-    ]
-    # Very short runs are hardly observed.
-    is_known = bare.user and container.user
-    listed = [f"{number(part, 2)} {word}" for part, word in sorted(parts, reverse=True) if part > LARGE_PART * longer]
-    begins = "before the program begins (launcher, runtime, scripts of the image's environment)"
-    said = [f"of {number(longer, 2)} s more, {', '.join(listed)}"] if is_known else []
-    said += [f"{number(before, 2)} s pass {begins}"] if before > MUCH_LONGER * container.seconds else []
-    events = ((getattr(container, name) - getattr(bare, name), least, words) for name, least, words in _EVENTS)
-    said += [words(more) for more, least, words in events if more > least * longer]
-    taken = f"a run takes {number(container.seconds, 3)} s, {number(bare.seconds, 3)} s on the host"
-    return "where the time went: " + "; ".join([taken, *said])
-
-
 # The sides of a job.
 
 #: A cause, the name of the side that it slows, and the overhead of each of its metrics that failed.
@@ -414,23 +375,25 @@ class Explaining:
         evaluation: Evaluation,
         failed: Collection[Tuple[str, str]],
         tried: Sequence[Tried],
-        before: Mapping[str, float],
+        stages: Mapping[str, Stages],
     ) -> Tuple[List[Dict[str, Any]], str]:
         """Return the possible causes of the failed metrics, and a line about the extra time of the worst.
 
         :param failed: side and metric of those that failed.
         :param tried: causes with tried remedies, and their results.
-        :param before: by side, seconds of a run that pass before its program begins.
+        :param stages: of a run of a slow container, and of the side that it is compared with.
         """
         found: List[Cause] = []
         line, most = "", 0.0
         for pair, metrics in self._slow_pairs(evaluation, failed):
             found += pair.named(self._causes(pair, metrics))
             name, overhead = max(metrics.items(), key=lambda item: self._loss(*item))
-            if self._metrics[name].compare == "ratio" and self._loss(name, overhead) > most:
+            metric = self._metrics[name]
+            if (metric.compare == "ratio" or metric.unit in TIMES) and self._loss(name, overhead) > most:
                 most = self._loss(name, overhead)
                 uses = pair.seen(Path(), self._runs)[2]
-                line = time_line(*uses, self._facts.cores, before.get(pair.subject.name, 0.0))
+                host, inside = (stages.get(side.name, Stages()) for side in (pair.baseline, pair.subject))
+                line = time_line(*uses, self._facts.cores, (host, inside))
                 line = line if pair.is_only or not line else f"{pair.subject.label}: {line}"
         return self._stored(found, tried), line
 

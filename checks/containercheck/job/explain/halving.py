@@ -22,6 +22,7 @@ from containercheck.job.explain.causes import (
     GPUS,
     HIDE,
     RULES,
+    SCRIPT,
     SET,
     SEVERAL,
     UNPACK,
@@ -108,16 +109,19 @@ def _options(start: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _wrapper(start: Mapping[str, Any]) -> Iterator[Cause]:
-    """Yield the script that stands for the runtime on the PATH, if the runtime itself is found."""
-    command = start.get("command", "")
-    found = shutil.which(command) if command and "/" not in command else None
+    """Yield the script that stands for the runtime, on the PATH or as its path, if the runtime itself is found."""
+    found = shutil.which(start.get("command", ""))
     if not found:
         return
+    command = os.path.basename(found)
     with open(found, "rb") as stream:
         text = stream.read(_READ).decode(errors="replace")
-    named = re.findall(rf"/[\w./+-]+/{re.escape(command)}(?![\w./-])", text) if text.startswith("#!") else []
+    if not text.startswith("#!"):
+        return
+    names = "|".join(re.escape(name) for name in (command, *(runtime.command for runtime in RUNTIMES)))
+    named = re.findall(rf"/[\w./+-]+/(?:{names})(?![\w./-])", text)
     listed = [str(Path(place, command)) for place in os.environ.get("PATH", "").split(os.pathsep)]
-    for path in [*named, *listed] if text.startswith("#!") else []:
+    for path in (*named, *listed):
         if os.access(path, os.X_OK) and not os.path.samefile(path, found):
             yield RULES["start: script"].cause(Change(DIRECT, path), command=command, script=found, path=path)
             return
@@ -158,6 +162,9 @@ def culprits(kinds: Sequence[List[Cause]], helps: Helps) -> List[Cause]:
 
     :param kinds: differences by kind: a difference that spoils the container if it is taken back affects only its kind.
     """
+    # One variable of the job may change many in the container: the smallest kind is first, but a script, which may
+    # change anything, is last.
+    kinds = sorted(kinds, key=lambda kind: (any(cause.rule == SCRIPT for cause in kind), len(kind)))
     groups = [*kinds, *([[cause for kind in kinds for cause in kind]] if len(kinds) > 1 else [])]
     found = next((group for group, helped in zip(groups, helps(groups) if groups else ()) if helped), None)
     return _halve(found, [], helps) if found else []

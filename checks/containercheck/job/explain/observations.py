@@ -35,7 +35,6 @@ class Observation(NamedTuple):
     :ivar directories: ``usable``, ``unwritable`` or ``missing``, by path.
     :ivar settings: of MPI in files, by path and name.
     :ivar libc: its name and version.
-    :ivar priority: nice value and number of the kernel's policy of its processes.
     """
 
     host: str = ""
@@ -62,7 +61,6 @@ class Observation(NamedTuple):
     kernel: Mapping[str, str] = {}
     libc: str = ""
     system: str = ""
-    priority: Sequence[int] = ()
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Observation":
@@ -78,6 +76,7 @@ class Observation(NamedTuple):
 
 #: Fields of a use that are medians over the runs.
 _MEDIANS = ("user", "system", "helpers", "disk", "faults", "major_faults", "memory", "watched", "switched_out", "read")
+_COUNTERS = ("instructions", "cycles")
 
 
 class Use(NamedTuple):
@@ -102,6 +101,7 @@ class Use(NamedTuple):
     :ivar processors: on which the threads of its processes may run, all together; 0 if that is not known.
     :ivar read: bytes that its processes read from disks.
     :ivar user_namespaces: of the processes that computed, without that of the job.
+    :ivar instructions, cycles: of its processes, without those of the kernel; 0 if they are not known.
     """
 
     seconds: float = 0.0
@@ -124,6 +124,8 @@ class Use(NamedTuple):
     processors: int = 0
     read: float = 0.0
     disk: float = 0.0
+    instructions: float = 0.0
+    cycles: float = 0.0
 
     @classmethod
     def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> "Use":
@@ -148,6 +150,7 @@ class Use(NamedTuple):
         return cls(
             seconds=statistics.median(run["seconds"] for run in runs),
             **{name: statistics.median(each[name] for each in used) for name in _MEDIANS},
+            **{name: statistics.median(each.get(name, 0.0) for each in used) for name in _COUNTERS},
             libraries=_all(used, "libraries"),
             interfaces=_all(used, "interfaces"),
             shared_memory=_all(used, "shared_memory"),

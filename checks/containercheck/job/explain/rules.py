@@ -47,9 +47,6 @@ MANY_FILES = 1 << 20
 FOR_EACH_PROCESSOR = 4
 #: Free bytes in a directory for temporary files below which programs may fill it.
 LITTLE = 1 << 30
-#: Policies of the kernel that let other processes go first, by their number.
-BATCH = 3
-POLICIES = {BATCH: "batch", 5: "idle"}
 #: Minor releases by which glibc may be older before it is named: four years.
 OLDER = 8
 #: Directory of the devices of InfiniBand, and beginning of the paths of NVIDIA's GPUs.
@@ -157,14 +154,17 @@ def _allowed(side: Observation, name: str) -> Set[int]:
 
 
 def values(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each rule on a single value that both sides have, if both values match."""
+    """Yield a cause for each rule on a single value that differs, if both sides have it, and both values match."""
     for _, rule in rules_of("value"):
         field, _, name = rule.fields["value"].partition(" ")
         inside, host = (
             getattr(side, field).get(name, "") if name else getattr(side, field) for side in (container, bare)
         )
-        if re.fullmatch(rule.fields["in container"], inside) and re.fullmatch(rule.fields["on host"], host):
-            yield rule.cause(_by_engine(rule, container))
+        matches = re.fullmatch(rule.fields["in container"], inside) and re.fullmatch(rule.fields["on host"], host)
+        if matches and inside != host:
+            prefix = rule.fields.get("prefix", "").format(host=host)
+            change = Change(PREFIX, prefix) if prefix else _by_engine(rule, container)
+            yield rule.cause(change, container=inside, host=host)
 
 
 def _by_engine(rule: Rule, container: Observation) -> Optional[Change]:
@@ -218,7 +218,9 @@ def _amount(name: str, limit: Optional[float]) -> str:
 def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause if the container's programs find another kind of processor, or one with fewer instructions."""
     hidden = [each for each in bare.instructions if each not in container.instructions]
-    if bare.machine and container.machine and bare.machine != container.machine:
+    # A personality only gives the processor another name.
+    has_other_name = bare.status.get("Personality") != container.status.get("Personality")
+    if bare.machine and container.machine and bare.machine != container.machine and not has_other_name:
         yield RULES["processor: architecture"].cause(container=container.machine, host=bare.machine)
     elif hidden and container.instructions:
         yield RULES["processor: instructions"].cause(hidden=", ".join(hidden))
@@ -287,18 +289,6 @@ def type_of(side: Observation, place: str) -> str:
 def is_synchronous(side: Observation, place: str) -> bool:
     """Return whether writes into a directory wait for the disk."""
     return any("sync" in options.split(",") for options in below(side.mounts, place)[2:])
-
-
-def priority(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause if the container's processes have a lower priority: by their nice value, or their policy."""
-    inside, host = container.priority, bare.priority
-    if inside and host and inside[0] > host[0]:
-        # Only a privileged process can take it back.
-        yield RULES["priority: nice"].cause(container=inside[0], host=host[0])
-    if inside and host and inside[1] != host[1] and inside[1] in POLICIES:
-        # Only a privileged process can leave the idle policy too: sched(7).
-        usual = Change(PREFIX, "chrt -o 0") if (inside[1], host[1]) == (BATCH, 0) else None
-        yield RULES["priority: policy"].cause(usual, container=POLICIES[inside[1]])
 
 
 def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -379,12 +369,8 @@ def working_directory(bare: Observation, container: Observation) -> Iterator[Cau
         yield rule.cause(change, path=inside[1], by=by)
 
 
-def unlike(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause for each attribute of processes that differs, and for mounts over the image."""
-    for name, rule in rules_of("attribute"):
-        inside, host = container.status.get(name, ""), bare.status.get(name, "")
-        if inside and host and inside != host:
-            yield rule.cause(Change(PREFIX, rule.fields["prefix"].format(host=host)), container=inside, host=host)
+def mounts(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for mounts over the image."""
     # The job's own directory may lie below such a directory, as in /opt.
     here = bare.status.get("Directory", "").partition(" ")[2]
     over = [path for path in container.mounts if path.startswith(OF_IMAGE) and path not in bare.mounts]
@@ -408,9 +394,8 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     temporary_space,
     settings,
     devices,
-    priority,
     old_c_library,
-    unlike,
+    mounts,
     hooks,
     home,
     working_directory,

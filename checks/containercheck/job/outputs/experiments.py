@@ -18,8 +18,9 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import Values, read_run
 from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs
 
-#: Most rounds for remedies.
-MOST_ROUNDS = 8
+#: Most rounds for remedies; and for one that helps, until it is known whether it is all. If rounds spread by 5 %, eight
+#: rounds prove 43 of 100 remedies that are all, and 24 rounds prove 97 (simulated).
+MOST_ROUNDS, MOST_TO_PROVE = 8, 24
 #: Part of the overhead that a remedy must take away to help.
 PART = 0.5
 
@@ -183,13 +184,21 @@ class Experiments:
 
         :param rounds: number of complete rounds.
         """
-        left = [name for name in self._remedies if name not in self.failed]
         # A proof for all metrics ends the trial: the same rounds have tried the other remedies.
-        if rounds >= MOST_ROUNDS or any(self._is_proven(name) for name in left):
+        if any(self._is_proven(name) for name in self._remedies if name not in self.failed):
             return False
-        return any(
-            name not in self.trials or any(trial.is_open for trial in self.trials[name].values()) for name in left
-        )
+        most = MOST_TO_PROVE if any(FAIL in self.helps(name) for name in self.left) else MOST_ROUNDS
+        return bool(self.left) and rounds < most
+
+    @property
+    def left(self) -> List[str]:
+        """The names of the remedies that another round may decide."""
+        return [
+            name
+            for name in self._remedies
+            if name not in self.failed
+            and (name not in self.trials or any(trial.is_open for trial in self.trials[name].values()))
+        ]
 
     def _is_proven(self, name: str) -> bool:
         trials = self.trials.get(name, {}).values()

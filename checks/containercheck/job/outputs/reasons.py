@@ -12,6 +12,7 @@ Standard library only, Python 3.6 or newer: the job and the later judgement use 
 import re
 from typing import Iterator, List, NamedTuple, Optional, Pattern, Sequence
 
+from containercheck.job import contract
 from containercheck.job.container_runtimes import RUNTIMES
 
 #: Levels of a line: how well it explains the failure of a run, the best first.
@@ -165,7 +166,7 @@ FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
 NEAR = 8
 #: Meanings of signals, by number. Shells and mpirun report a signal as the exit status 128 + its number.
 SIGNALS = {
-    4: "illegal instruction",
+    4: "illegal instruction, perhaps because it is built for a newer processor",
     6: "aborted",
     7: "bus error",
     8: "floating-point exception",
@@ -185,6 +186,8 @@ _TAGS = re.compile(
     r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
 )
+#: A shell's words on a run of ours, before it repeats the command.
+_RUN_DIED = re.compile(rf"^({contract.RUNS}/\S+/{contract.SCRIPT}: line \d+: +\d+ (?:{_SIGNALS})\b).*")
 _RULER = re.compile(r"\W*$")
 #: The rulers around a help text of Open MPI.
 _HELP_RULER = re.compile(r"-{60,}$")
@@ -311,7 +314,7 @@ def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
     for place, body in enumerate(bodies):
         meaning = inside.classify(bodies, place) or _classify(body, is_error)
         if meaning.level != NOISE:
-            whole = _whole(lines, bodies, place, meaning.extent)
+            whole = _RUN_DIED.sub(r"\1", _whole(lines, bodies, place, meaning.extent))
             reasons.append(ReasonLine(meaning.level, _cut(" ".join(whole.split()))))
     return reasons
 
