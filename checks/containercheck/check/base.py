@@ -176,7 +176,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             metrics = declare.mpi_times_metrics(self.program_names)
             self.metrics = [*self.metrics, *metrics]
             self.output_files = [*self.output_files, *dict.fromkeys(metric.file for metric in metrics)]
-            # The report draws the ranks of the first round.
+            # They have the times of each rank and function.
             self.keep_files = [*dict.fromkeys([*self.keep_files, contract.FIRST_ROUND])]
         if self.site.peak_per_core and self.site.cores:
             peak = self.site.peak_per_core * self.site.cores * self.num_nodes

@@ -37,7 +37,6 @@ _STORED = {
     "performance": "perfvalues",
     "commands": "prerun_cmds",
     "stage": "stagedir",
-    "output": "outputdir",
     "file": "filename",
 }
 
@@ -81,7 +80,6 @@ class Case:
         bound (fractions, None for none), unit, result.
     :ivar commands: commands of its job before the rounds, with the scripts of the sides.
     :ivar stage: working directory of its job.
-    :ivar output: directory with the kept files of the job; empty if it did not pass.
     :ivar file: file of the check.
     :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
     :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
@@ -120,7 +118,6 @@ class Case:
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     stage: str = ""
-    output: str = ""
     file: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
-from containercheck.report.page import mpi_times, plots, published
+from containercheck.report.page import plots, published
 from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results import states
@@ -47,15 +47,13 @@ class Application:
     """The part of the page about an application.
 
     :ivar anchor: identifies it on the page.
-    :ivar tables: time in MPI of each case with this measurement.
-    :ivar remarks: speed-ups, and a line on each file that could not be shown.
+    :ivar remarks: speed-ups.
     :ivar metrics: the metrics of all its cases that ran.
     """
 
     name: str
     anchor: str
     charts: tuple[Chart, ...]
-    tables: tuple[Table, ...]
     remarks: tuple[str, ...]
     metrics: Table
 
@@ -79,7 +77,6 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
 
 
 def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
-    tables, problems = mpi_times.tables(cases, MOST)
     groups = page_cases.grouped(cases)
     charts = (
         *islice(over_versions(name, nights), MOST),
@@ -88,8 +85,7 @@ def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence
             chain.from_iterable(over_axes(*place) for place in page_cases.grouped(cases, with_axes=False).items()), MOST
         ),
     )
-    remarks = (*scaling.lines(cases), *problems)
-    return Application(name, anchor, charts, tuple(tables), remarks, _metrics(name, cases))
+    return Application(name, anchor, charts, tuple(scaling.lines(cases)), _metrics(name, cases))
 
 
 def _all_overheads(groups: Mapping[str, Sequence[Case]]) -> Iterator[Chart]:
