@@ -1,6 +1,6 @@
 """Make the part of the page about each application: its plots, and a table of its metrics.
 
-Metrics are drawn over nodes, axes of the check, sizes of messages and versions of the runtime, with published values.
+Metrics are drawn over nodes, axes of the check, sizes of messages and versions of the runtime.
 Speed-ups, and gains by policies of sharing cores, are lines of text.
 """
 
@@ -16,7 +16,7 @@ from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
-from containercheck.report.page import plots, published
+from containercheck.report.page import plots
 from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results import states
@@ -161,17 +161,7 @@ def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     for metric in _metrics_of(cases):
         rows = [(case, row, float(case.nodes)) for case, row in _rows(cases, metric)]
-        marks = [
-            _mark(value, value.nodes)
-            for value in published.values(cases[0].application)
-            if value.metric == metric and value.is_of(cases[0].axes)
-        ]
-        yield from _over(f"{heading}: {metric}", "nodes", rows, marks)
-
-
-def _mark(value: published.Published, at: float | str) -> PlotValue:
-    label = f"published: {value.partition.partition(':')[0]}, {value.variant}"
-    return PlotValue(label, at, value.value, published=True)
+        yield from _over(f"{heading}: {metric}", "nodes", rows)
 
 
 def _metrics_of(cases: Sequence[Case]) -> list[str]:
@@ -194,14 +184,7 @@ def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
         numeric = all(re.fullmatch(r"\d*[1-9]\d*", case.axes[axis]) for case in group)
         for metric in _metrics_of(group):
             rows = [(case, row, _place(case.axes[axis], numeric)) for case, row in _rows(group, metric)]
-            marks = [
-                _mark(value, _place(value.axes[axis], numeric))
-                for value in published.values(group[0].application)
-                if axis in value.axes and value.metric == metric and value.nodes == group[0].nodes
-                if value.is_of({**group[0].axes, axis: value.axes[axis]})
-                if not numeric or value.axes[axis].isdigit()
-            ]
-            yield from _over(f"{heading}: {metric}", axis, rows, marks)
+            yield from _over(f"{heading}: {metric}", axis, rows)
     yield from _over_sizes(heading, cases)
 
 
@@ -223,22 +206,15 @@ def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
 def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield a plot over the sizes of a message for each quantity, from the cases on most nodes."""
     nodes = max((case.nodes for case in cases), default=0)
-    chosen = [case for case in cases if case.nodes == nodes]
     quantities: dict[str, list[Placed]] = {}
-    for case in chosen:
-        for row in case.rows:
+    for case in cases:
+        for row in case.rows if case.nodes == nodes else ():
             quantity, size = _sized(row.metric)
             if quantity:
                 quantities.setdefault(quantity, []).append((case, row, size))
     for quantity, rows in quantities.items():
         if len({size for _, _, size in rows}) >= FEWEST_SIZES:
-            marks = [
-                _mark(value, _sized(value.metric)[1])
-                for value in published.values(cases[0].application)
-                if _sized(value.metric)[0] == quantity and value.nodes == nodes
-                if any(value.is_of(case.axes) for case in chosen)
-            ]
-            yield from _over(f"{heading}: {quantity}", "the size of a message in bytes", rows, marks)
+            yield from _over(f"{heading}: {quantity}", "the size of a message in bytes", rows)
 
 
 def _sized(metric: str) -> tuple[str, float]:
@@ -258,7 +234,7 @@ def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
             rows = [(case, row, _version(case, row)) for case, row in _rows(group, metric)]
             known = [placed for placed in rows if placed[2]]
             title = f"{heading}: {metric}"
-            yield from _over(title, "the version of the runtime", known, text="Medians of the nights.")
+            yield from _over(title, "the version of the runtime", known, "Medians of the nights.")
 
 
 def _version(case: Case, row: Row) -> str:
@@ -267,15 +243,12 @@ def _version(case: Case, row: Row) -> str:
     return str((runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version") or "")
 
 
-def _over(
-    title: str, axis: str, placed: Sequence[Placed], marks: Sequence[PlotValue] = (), text: str = ""
-) -> Iterator[Chart]:
+def _over(title: str, axis: str, placed: Sequence[Placed], text: str = "") -> Iterator[Chart]:
     """Yield the plot of both sides of rows over an axis; none with less than two places.
 
-    :param marks: published values.
     :param text: sentence for the description of the plot.
     """
-    values = [*_values(placed), *marks]
+    values = _values(placed)
     if len({at for _, _, at in placed}) < 2 or not values:
         return
     unit = placed[0][1].unit

@@ -11,7 +11,7 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,6 @@ LOOKS: tuple[tuple[str, str, Any], ...] = (
 )
 #: Color of limits and changes, and of lines that only help to read.
 BAD, EDGE = "#a23b00", "#7d868e"
-#: Markers of published values, one for each series.
-PUBLISHED = "osD^vP*"
 #: Label in the legend for the ends of accepted ranges; it comes last.
 ACCEPTED = "accepted"
 #: Width of a plot in inches of 72 pixels; a phone shows it at three quarters of this width.
@@ -68,7 +66,6 @@ class PlotValue:
     :ivar side: bare, a variant, or another label.
     :ivar at: number or name on the axis.
     :ivar low, high: ends of its interval; None if there is none.
-    :ivar published: whether it is a published value; these have hollow marks.
     """
 
     side: str
@@ -76,7 +73,6 @@ class PlotValue:
     value: float
     low: float | None = None
     high: float | None = None
-    published: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,20 +132,9 @@ def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {side: {"color": look[0], "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
 
 
-def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, Any]]:
-    """Return the look of each side; a published side has the color of its variant and hollow marks."""
-    published = [side for side, values in sides.items() if values[0].published]
-    chosen = looks(side for side in sides if side not in published)
-    for place, side in enumerate(published):
-        color = chosen.get(side.rpartition(", ")[2], chosen["bare"])["color"]
-        marker = PUBLISHED[place % len(PUBLISHED)]
-        chosen[side] = {"color": color, "marker": marker, "markerfacecolor": "none", "markersize": 9}
-    return chosen
-
-
 def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
-    """Return the values of each side: variants first, in their order; published values last."""
-    order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
+    """Return the values of each side: variants first, in their order."""
+    order = sorted(values, key=lambda value: (variant_order(value.side), value.side))
     return by_key(order, lambda value: value.side)
 
 
@@ -168,9 +153,9 @@ def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], break
     plots = list(np.ravel(figure.subplots(len(panels), sharex=True)))
     for plot, panel in zip(plots, panels):
         sides = by_side(panel.values)
-        chosen = _looks_of(sides)
+        chosen = looks(sides)
         for place, (side, values) in enumerate(sides.items()):
-            look = chosen[side] if numeric and not values[0].published else {**chosen[side], "linestyle": "none"}
+            look = chosen[side] if numeric else {**chosen[side], "linestyle": "none"}
             values = sorted(values, key=lambda value: at[value.at])
             # Shifted, so that equal values do not hide each other.
             x = [at[value.at] * 1.02**place if numeric else at[value.at] + 0.06 * place for value in values]
