@@ -1,4 +1,4 @@
-"""Plots of an application on the page: over nodes, axes, messages and versions."""
+"""Plots of an application on the page: over nodes, axes and messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from containercheck.history.nights import Night
 from containercheck.report.page import applications, contents, plots
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 
@@ -18,13 +17,9 @@ def cases(*raw):
     return made.cases(raw)
 
 
-def night(*raw):
-    return Night("1", 0.0, "", tuple(cases(*raw)))
-
-
 def titles(*raw, most=8):
     """Return the plots of an application, by the end of their titles."""
-    (application,) = applications.applications([night(*raw)], most)
+    (application,) = applications.applications(cases(*raw), most)
     return {chart.title.rpartition(": ")[2]: chart for chart in application.charts}
 
 
@@ -80,23 +75,6 @@ def test_a_metric_is_drawn_over_the_sizes_of_messages_between_most_nodes():
     assert [at for side, at in values(chart) if side == "bare"] == ["8", "16", "32", "64"]
     # Three sizes are not a curve.
     assert drawn(made.case("IMB", nodes=2, rows=rows[:3])) == []
-
-
-def test_a_metric_is_drawn_for_each_version_of_the_runtime():
-    """D12.6 figures 9.1 to 9.7, by the place of the image; medians of the nights, and of one version nothing."""
-
-    def ran(version, seconds):
-        facts = {"unit": "s", "overhead_unit": "s", "better": "lower", "subject": seconds}
-        rows, provenance = [made.row("outside", 20.0, seconds - 20, **facts)], made.provenance("generic", version)
-        axes = (" %image_in=shared", " %image_in=ram")
-        return night(*(made.case("RAMP", rows=rows, axes=place, provenance=provenance) for place in axes))
-
-    nights = [ran("2.6.1", 22.0), ran("2.6.1", 24.0), ran("2.6.1", 23.0), ran("3.3.0", 21.0)]
-    shared, ram = applications.over_versions("RAMP", nights)
-    assert ram.title == "RAMP image_in=ram, cluster:compute: outside over the version of the runtime"
-    versions = "generic: 23 at apptainer version 2.6.1 to 21 at apptainer version 3.3.0."
-    assert versions in shared.description
-    assert list(applications.over_versions("RAMP", nights[:2])) == []
 
 
 def _luminance(color):

@@ -1,6 +1,6 @@
 """Make the part of the page about each application: its plots, and a table of its metrics.
 
-Metrics are drawn over nodes, axes of the check, sizes of messages and versions of the runtime.
+Metrics are drawn over nodes, axes of the check, and sizes of messages.
 Speed-ups, and gains by policies of sharing cores, are lines of text.
 """
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Union
 
-from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
@@ -35,8 +34,6 @@ ERRORS = 2.0
 SIZED = re.compile(r"^(\w+?)_(\d+)(B|KiB|MiB)$")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 FEWEST_SIZES = 4
-#: Metrics of each application that are drawn over versions of the runtime (D12.6 section 9).
-OF_VERSIONS = {"StartUp": ("start",), "RAMP": ("outside", "seconds_unet", "compute", "memory"), "DB12": ("DB12",)}
 
 #: A row of a case with its place on an axis.
 Placed = tuple[Case, Row, Union[float, str]]
@@ -58,28 +55,26 @@ class Application:
     metrics: Table
 
 
-def applications(nights: Sequence[Night], most: int) -> list[Application]:
-    """Return the applications that ran in the last night.
+def applications(cases: Iterable[Case], most: int) -> list[Application]:
+    """Return the applications that ran, of the cases of a night.
 
     :param most: most plots over nodes; the applications share them.
     """
     by_application: dict[str, list[Case]] = {}
-    for case in sorted(nights[-1].cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
+    for case in sorted(cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
         # Another part of the page has the skipped cases.
         if case.result != "skip":
             by_application.setdefault(case.application, []).append(case)
     ran = sorted((name, cases) for name, cases in by_application.items() if any(case.rows for case in cases))
     share = min(MOST, max(1, most // max(1, len(ran))))
     return [
-        _application(name, f"application-{position}", cases, nights, share)
-        for position, (name, cases) in enumerate(ran, 1)
+        _application(name, f"application-{position}", cases, share) for position, (name, cases) in enumerate(ran, 1)
     ]
 
 
-def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
+def _application(name: str, anchor: str, cases: Sequence[Case], share: int) -> Application:
     groups = page_cases.grouped(cases)
     charts = (
-        *islice(over_versions(name, nights), MOST),
         *islice(chain(_all_overheads(groups), *(over_nodes(title, group) for title, group in groups.items())), share),
         *islice(
             chain.from_iterable(over_axes(*place) for place in page_cases.grouped(cases, with_axes=False).items()), MOST
@@ -223,31 +218,8 @@ def _sized(metric: str) -> tuple[str, float]:
     return (match[1], float(match[2]) * BYTES[match[3]]) if match else ("", 0.0)
 
 
-def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
-    """Yield plots over the versions of the runtime that ran in the nights, as figures 9.1 to 9.7 of D12.6.
-
-    Values are medians of the nights. Only partitions with several versions have a plot.
-    """
-    cases = [case for night in nights for case in night.cases if case.application == application]
-    for metric in OF_VERSIONS.get(application, ()):
-        for heading, group in page_cases.grouped(cases).items():
-            rows = [(case, row, _version(case, row)) for case, row in _rows(group, metric)]
-            known = [placed for placed in rows if placed[2]]
-            title = f"{heading}: {metric}"
-            yield from _over(title, "the version of the runtime", known, "Medians of the nights.")
-
-
-def _version(case: Case, row: Row) -> str:
-    """Return the version of the runtime of a row's subject; empty if it is not known."""
-    runtimes = case.provenance.get("runtimes") or {}
-    return str((runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version") or "")
-
-
-def _over(title: str, axis: str, placed: Sequence[Placed], text: str = "") -> Iterator[Chart]:
-    """Yield the plot of both sides of rows over an axis; none with less than two places.
-
-    :param text: sentence for the description of the plot.
-    """
+def _over(title: str, axis: str, placed: Sequence[Placed]) -> Iterator[Chart]:
+    """Yield the plot of both sides of rows over an axis; none with less than two places."""
     values = _values(placed)
     if len({at for _, _, at in placed}) < 2 or not values:
         return
@@ -255,7 +227,7 @@ def _over(title: str, axis: str, placed: Sequence[Placed], text: str = "") -> It
     order = sorted({value.at for value in values}, key=lambda at: (isinstance(at, str), at))
     sides = plots.by_side(sorted(values, key=lambda value: order.index(value.at)))
     ends = (f"{side}: {' to '.join(dict.fromkeys((_end(of[0]), _end(of[-1]))))}" for side, of in sides.items())
-    description = f"{unit or 'Value'} over {axis}; bars are two standard errors. {text} {'; '.join(ends)}."
+    description = f"{unit or 'Value'} over {axis}; bars are two standard errors. {'; '.join(ends)}."
     rows = ((side, plots.short(value.at), _cell(value, unit)) for side, of_side in sides.items() for value in of_side)
     figure = plots.over([Panel(unit, values)], axis, order)
     yield Chart.of(f"{title} over {axis}", description, figure, ("side", axis, f"value, {unit}"), rows)

@@ -105,7 +105,7 @@ def html(
     followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
     all_trends = trends.trends(changes, series, followed, MOST_PLOTS // 2)
     drawn = [trend for trend in all_trends if trend.chart]
-    shown = applications(followed, MOST_PLOTS - len(drawn))
+    shown = applications(cases, MOST_PLOTS - len(drawn))
     failures, skips = page_cases.failures(cases), table.by_reason(cases)
     failed, unmeasured = (
         [pair for pair in failures if states.state_of(pair[0]) is state] for state in (states.FAIL, states.UNMEASURED)
