@@ -6,7 +6,6 @@ its initialisation only in its verbose log.
 
 from __future__ import annotations
 
-import atexit
 import difflib
 import functools
 import inspect
@@ -20,7 +19,6 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, required, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
-from reframe.core.logging import getlogger
 
 from containercheck import reframe_internals
 from containercheck.application.declare import PROGRAM, Answer, Identity, Metric, Step, Work
@@ -35,11 +33,6 @@ from containercheck.site.sites import Site
 ALIKE = 0.85
 #: Packages of classes that are not an application's.
 _FOREIGN = (__name__.partition(".")[0], "reframe", "builtins")
-
-#: Options that generate the cases of the full axes, for messages.
-REQUEST = "--full, or -S full=yes with reframe"
-
-_left_out: list[Any] = []
 
 
 class UnknownVariable(ReframeError):
@@ -274,7 +267,7 @@ class ApplicationFacts(rfm.RegressionTest):
     def leave_out_full_axes(self) -> None:
         """Generate no case of the full axes, unless ``full`` is set."""
         if self.full_only and not self.full:
-            leave_out(self)
+            self.skip("belongs to the full axes: --full, or -S full=yes with reframe")
 
     @run_after("init", always_last=True)
     def require_declarations(self) -> None:
@@ -429,21 +422,3 @@ def _unknown(of: Any, variable: str, problem: str) -> str:
             return f"{problem} {variable}; in the site file it is extras: {extras.NAMESPACE}: {place}{variable}"
     hint = f"did you mean {near[0]}?" if near else f"reframe --describe -n {of.__name__} lists them"
     return f"{problem} {variable}: {hint}"
-
-
-def leave_out(check: Any) -> None:
-    """Keep ReFrame from generating a case of the full axes, and count it for the line at the end.
-
-    :raises SkipTestError: always; ReFrame then goes on with the next case.
-    """
-    # A case for no partition is not generated with the full axes either.
-    if check.valid_systems:
-        if not _left_out:
-            # After a listing, or after a run's results.
-            atexit.register(_print_line)
-        _left_out.append(check)
-    check.skip(f"belongs to the full axes: {REQUEST}")
-
-
-def _print_line() -> None:
-    getlogger().info(f"{len(_left_out)} more case(s) of all checks belong to the full axes: {REQUEST}")

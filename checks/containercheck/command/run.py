@@ -18,7 +18,7 @@ from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import selections
-from containercheck.results.cases import Case, NoReport, ReportError
+from containercheck.results.cases import Case, ReportError
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
@@ -81,7 +81,7 @@ def session(
             problems = _measure(current, settings, bool(compared))
         except ReportError as error:
             # Without a session to continue, ReFrame did not run.
-            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+            why = "" if settings.only_open else reframe_process.last_error(place.log)
             return ended([*_stopped(relay), why or str(error)], NOT_JUDGED)
         if problems is None:
             return 0
@@ -99,8 +99,7 @@ def session(
         say(line)
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
-        files = view.files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
+        print(view.files_line(os.path.relpath(place.report), os.path.relpath(place.log)), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, even if the database does not have them.
         where = reframe_process.configuration(settings.arguments, place).database
@@ -125,13 +124,11 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         try:
             cases = Session(settings, place, relay).foresee()
         except ReportError as error:
-            return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
-        full_axes = reframe_process.of_full_axes(place.log)
+            return ended([*_stopped(relay), reframe_process.last_error(place.log) or str(error)], NOT_JUDGED)
     all_cases, cases = cases, [case for case in cases if case.result != "abort"]
     run = selections.ran(cases)
     failures = [line for case in run for line in view.failure(case)]
-    lines = [*view.not_run(cases), *failures, *(estimate.lines(run) if run else [])]
-    print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
+    print("\n".join([*view.not_run(cases), *failures, *(estimate.lines(run) if run else [])]), flush=True)
     if len(cases) < len(all_cases):
         return ended([f"stopped after {len(cases)} of {len(all_cases)} cases: the totals are partial"], NOT_JUDGED)
     return ended(selections.problems(cases))
@@ -159,12 +156,6 @@ def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[
 
 def _stopped(relay: Relay) -> list[str]:
     return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-
-
-def _why_nothing_ran(error: ReportError, log: Path) -> str:
-    """Return the last error of a session without results, else a line on matching cases of the full axes; or ""."""
-    full = reframe_process.of_full_axes(log) if isinstance(error, NoReport) else ""
-    return reframe_process.last_error(log) or (f"no check was run, but {full}" if full else "")
 
 
 def ended(problems: Sequence[str], status: int = BROKEN) -> int:

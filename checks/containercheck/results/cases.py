@@ -23,6 +23,8 @@ DEFAULT_PLATFORM = (contract.PLATFORM, contract.FIRST_PLATFORM)
 SIDE = "side "
 #: Results without information about the case: an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
+#: Message if there is no report, or no case in it.
+NO_CHECK_RAN = "no check was run: nothing matches the selection (full axes: --full), or no check file loads"
 #: Most nodes of a job that a sentence names.
 NAMED_NODES = 3
 
@@ -45,10 +47,6 @@ Key = tuple[str, str, str, str]
 
 class ReportError(CommandError):
     """A report cannot be read."""
-
-
-class NoReport(ReportError):
-    """There is no report, because no check was run."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +190,7 @@ def short_name(case: Case) -> str:
 def load(path: Path) -> dict[str, Any]:
     """Read a report that ReFrame wrote.
 
-    :raises NoReport: there is no file.
-    :raises ReportError: it is not a report, or another version of this library wrote its results.
+    :raises ReportError: it is not a report, no check was run, or another version of this library wrote its results.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
@@ -202,7 +199,7 @@ def load(path: Path) -> dict[str, Any]:
         for raw in (raw for run in report["runs"] for raw in run["testcases"]):
             require_readable(raw.get("results") or ())
     except FileNotFoundError:
-        raise NoReport("no check was run: nothing matches the selection, or no check file loads") from None
+        raise ReportError(NO_CHECK_RAN) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
     return report
