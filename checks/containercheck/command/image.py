@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 import tempfile
@@ -187,7 +188,8 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
 
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
         # The report of the last session is not overwritten.
-        words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
+        path = image if "://" in image else os.path.abspath(image)
+        words = [*options, "-S", f"ready_image={path}", *(word for name in names for word in ("-n", name))]
         try:
             status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
         except CommandError as error:

@@ -74,10 +74,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "write a page of it; in report, of the last night and its trends",
     },
-    "--image": {
-        "metavar": "IMAGE",
-        "help": "run the checks named by -n with this image, a path or an address, in place of their own",
-    },
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
     "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
     "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
@@ -87,7 +83,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "run the case once more, with all untried remedies that may prove a cause",
     },
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
-    "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
     "--scheduler": {
         "choices": ("slurm", "pbs", "sge"),
         "help": "the scheduler to ask; by default the first of these that answers",
