@@ -209,10 +209,9 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "explain": Command(
         "Explains a case that failed: likely causes, tried remedies, and their results.",
-        ("--night", "--try", "--database"),
+        ("--night", "--database"),
         (
             ("HPCC", "the cases of the last session with this in their name"),
-            ("HPCC --try", "the same, after one more run that tries further remedies"),
             ("HPCC --night", "the same of the last night in the results database"),
         ),
         {0: "the explanation is printed", 2: "there is no such case"},

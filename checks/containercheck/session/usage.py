@@ -77,11 +77,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
     "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
     "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
-    "--try": {
-        "dest": "tries",
-        "action": "store_true",
-        "help": "run the case once more, with all untried remedies that may prove a cause",
-    },
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
     "--scheduler": {
         "choices": ("slurm", "pbs", "sge"),

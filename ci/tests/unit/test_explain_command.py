@@ -9,8 +9,8 @@ import made
 import pytest
 from containercheck.command import explain, main, report
 from containercheck.job.explain.observations import Observation, Use
-from containercheck.results import selections, sides_seen
-from containercheck.results.cases import ReportError, collect, load, save
+from containercheck.results import sides_seen
+from containercheck.results.cases import ReportError
 from containercheck.session import preconditions
 from containercheck.session.reframe_process import Workplace
 
@@ -66,40 +66,10 @@ def test_a_case_begins_with_the_state_that_the_session_printed(facts, first):
     assert lines[1:] == ([] if "result" in facts else ["  nothing failed, and so no cause was looked for"])
 
 
-@pytest.mark.parametrize("passes", [False, True])
-def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, monkeypatch, capsys, passes):
-    """The session is made up."""
-    place = Workplace(tmp_path, report_file=tmp_path / "reports" / "report.json")
-    place.reports.mkdir()
-    save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "causes": [CAUSE]}]}]})
-    monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    monkeypatch.setattr(explain.preconditions, "require", lambda arguments, place, **_: (place, tmp_path))
-    result = {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": METRIC}}
-    again = (
-        {"result": "pass", "fail_phase": None, "causes": []} if passes else {"causes": [{**CAUSE, "result": result}]}
-    )
-
-    def run(session, cases, *options):
-        assert options == ("-S", "remedies=9")
-        session.report["runs"].append({"testcases": [{**RAW, **again}]})
-        session.cases = collect([session.report])
-        return []
-
-    monkeypatch.setattr(explain.Session, "run", run)
-    assert main.run("explain", ["HPCC", "--try"], place) == 0
-    assert ("not tried: X removed" if passes else "tried: X removed: proven") in capsys.readouterr().out
-    assert selections.failure(collect([load(place.report)])[0])
-
-
-def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch, capsys):
+def test_a_case_without_a_cause_gets_no_story():
     assert explain.explained(cases(), "HPCC")[2:] == ["  nothing that is known to cost time differs"]
     with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
         explain.explained(cases(), "GROMACS")
-    place = Workplace(tmp_path, report_file=tmp_path / "report.json")
-    save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
-    monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    assert main.run("explain", ["HPCC", "--try"], place) == 2
-    assert "no case failed" in capsys.readouterr().err
 
 
 def test_observations_are_kept_without_the_parts_of_one_job():
