@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,9 +57,7 @@ class Finding:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the findings, and return the exit status."""
-    options, _, parser = parsed("image", argv)
-    if options.json and options.markdown:
-        parser.error("--json or --markdown, not both")
+    options, _, _ = parsed("image", argv)
     host = inventory.inventory()
     runs_files = [runtime for runtime in host["runtimes"] if runtime["mounts"] and not runtime["problem"]]
     if not runs_files:
@@ -75,8 +72,8 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     if options.json:
         print(json.dumps({"image": asdict(image), "findings": [asdict(finding) for finding in found]}, indent=2))
     else:
-        print("\n".join(_markdown(options.image, found) if options.markdown else _lines(found)))
-        if not options.markdown and image.checks and not names:
+        print("\n".join(_lines(found)))
+        if image.checks and not names:
             print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
     return FINE if is_fit(found) else BROKEN
 
@@ -224,19 +221,6 @@ def _lines(found: Sequence[Finding]) -> list[str]:
         if finding.remedy:
             printed.append(f"{'':{len(PROBLEM)}}  -> {finding.remedy}")
     return [*printed, _verdict(found)]
-
-
-def _markdown(image: str, found: Sequence[Finding]) -> list[str]:
-    """Return the findings as a table of GitHub's and GitLab's Markdown."""
-    rows = [(finding.state, finding.topic, finding.text, finding.remedy) for finding in found]
-    cells = [[re.sub(r"([|\\`*_<>])", r"\\\1", cell) for cell in row] for row in rows]
-    return [
-        f"### {image}: {_verdict(found)}",
-        "",
-        "| | about | finding | remedy |",
-        "| --- | --- | --- | --- |",
-        *(f"| {' | '.join(row)} |" for row in cells),
-    ]
 
 
 def _verdict(found: Sequence[Finding]) -> str:

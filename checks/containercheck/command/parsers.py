@@ -111,7 +111,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "image": Command(
         "Checks whether an image is fit for this machine: architecture, MPI, launcher, environment, start.",
-        ("--run", "--name", "--here", "--json", "--markdown"),
+        ("--run", "--name", "--here", "--json"),
         (
             ("my.sif", "a file, or an unpacked image"),
             ("my.sif --run", "also compare the application in it with bare"),

@@ -75,7 +75,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "write a page of it; in report, of the last night and its trends",
     },
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
-    "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
     "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
     "--scheduler": {
