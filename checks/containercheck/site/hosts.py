@@ -45,10 +45,6 @@ class UnseenError(UnknownError):
     """Report a host that could not answer because it does not see the stage directory; the message has the remedy."""
 
 
-class GivenUpError(UnknownError):
-    """Report a host that did not answer because its job waited too long; the message has the time."""
-
-
 @dataclass(frozen=True)
 class HostAnswer:
     """Hold the answer of a host.
@@ -91,7 +87,7 @@ def release_for(version: Version) -> str:
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    If its jobs do not run on this machine, a job asks one of its nodes: once in a session, or twice if that fails.
+    If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
 
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
@@ -124,13 +120,7 @@ def _facts_of(site: Site) -> Mapping[str, Any]:
 
 @functools.cache
 def ask(name: str) -> HostAnswer:
-    """Return the answer of a node of a partition; if the first job gets no answer, another job asks.
-
-    A job that waited too long is not repeated.
-    """
-    answer = ask_all([name])[name]
-    if answer.facts or isinstance(answer.error, GivenUpError):
-        return answer
+    """Return the answer of a node of a partition."""
     return ask_all([name])[name]
 
 
@@ -208,8 +198,7 @@ class _Question:
         except (ReframeError, OSError, ValueError) as error:
             # The last line of a failed command; ReFrame's message has all of them.
             message = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
-            kind = GivenUpError if "maximum pending time" in message[0] else UnknownError
-            self._error = kind(f"its job failed: {message[0]}")
+            self._error = UnknownError(f"its job failed: {message[0]}")
 
     def __enter__(self) -> _Question:
         """Return the question."""
