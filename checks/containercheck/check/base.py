@@ -218,15 +218,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _lay_out(self) -> None:
         """Place the ranks of a side on the nodes, on half of a node for a duet."""
         if self.side_count > 1:
-            obstacle = rounds.duet_obstacle(
-                self.site,
-                self.metrics,
-                nodes=self.num_nodes,
-                sides=self.side_count,
-                runtime=self.runtime,
-                gpus=self.gpu and self.site.gpus > 0,
+            can_be = rounds.can_be_duet(
+                self.site, self.metrics, nodes=self.num_nodes, sides=self.side_count, runtime=self.runtime
             )
-            self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, obstacle)
+            can_be = can_be and not (self.gpu and self.site.gpus)
+            self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, can_be)
         if self.is_duet:
             self.site = rounds.half_of(self.site)
         self.layout = Layout.on(
