@@ -207,9 +207,6 @@ site_configuration = {
                             "release": "bookworm",
                             # Debian mirror for building images. Default: the one of this machine's apt.
                             "image_mirror": None,
-                            # Checks of the site's own that tolerances and software name, and that only some
-                            # sessions look for. Any other name that is no check's is an error.
-                            "own_checks": [],
                             # Where the results of nights are sent, by a name of yours; ci/docs/operations.md has the
                             # kinds. An address or token that is a secret lies in a file or a variable, never here.
                             "sinks": {
