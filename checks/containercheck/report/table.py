@@ -123,25 +123,15 @@ def verdict(row: Row, counted: bool = False) -> str:
 def questions(cases: Iterable[Case]) -> list[str]:
     """Return a line for each case with open metrics that are too slow, then for each with metrics that are too fast."""
     cases = [case for case in cases if not selections.failure(case)]
-    slow = [(case, selections.asking(case, [selections.SLOWER])) for case in cases]
-    fast = [(case, selections.asking(case, [selections.FASTER])) for case in cases]
-    slow_lines = [f"TOO SLOW, not yet certain: {names([case])}: {_together(rows)}" for case, rows in slow if rows]
-    return slow_lines + [f"QUESTION: {names([case])}: {_described(rows)}" for case, rows in fast if rows]
-
-
-def _together(rows: Iterable[Row]) -> str:
-    """Return the overheads of metrics, grouped by tolerance and number of rounds above it."""
-    by_tolerance: dict[str, list[str]] = {}
-    for row in rows:
-        unit, accepted = row.overhead_unit, row.accepted[1]
-        above = f", above {number(accepted, 3)} {unit} in {row.above} of {row.rounds} rounds"
-        overhead = f"{row.metric} {number(row.overhead, 2, '+')} {unit}"
-        by_tolerance.setdefault("" if accepted is None else above, []).append(overhead)
-    return "; ".join(f"{', '.join(overheads)}{above}" for above, overheads in by_tolerance.items())
-
-
-def _described(rows: Iterable[Row]) -> str:
-    return "; ".join(f"{row.metric} is {states.describe(row)}" for row in rows)
+    lines = []
+    for kind, title in (
+        (selections.SLOWER, "TOO SLOW, not yet certain"),
+        (selections.FASTER, "QUESTION, does it compute the same"),
+    ):
+        for case in cases:
+            rows = [f"{row.metric} {overhead(row)}" for row in selections.asking(case, [kind])]
+            lines += [f"{title}: {names([case])}: {', '.join(rows)}"] if rows else []
+    return lines
 
 
 def same_builds(cases: Iterable[Case]) -> list[str]:

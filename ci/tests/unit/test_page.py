@@ -220,8 +220,8 @@ def test_doubtful_cases_come_first_and_open_and_skipped_ones_have_a_reason(shown
     ]
     _, root = rendered(night(*cases))
     failed, opened = part(root, "failed"), part(root, "open")
-    slow = "TOO SLOW, not yet certain: HPCC generic, 1 node(s): DGEMM +75 %, above 10 % in 2 of 2 rounds"
-    fast = "QUESTION: Half generic, 1 node(s): rate is 87 % better than bare: does it compute the same?"
+    slow = "TOO SLOW, not yet certain: HPCC generic, 1 node(s): DGEMM +75 ± 2 %"
+    fast = "QUESTION, does it compute the same: Half generic, 1 node(s): rate +1 ± 2 %"
     assert failed.index(slow) < failed.index(fast) < failed.index("Bad generic")
     assert "Of its metrics: 1 of 2 fail, 1 pass." in failed
     assert "▲ too slow? HPCC generic, 1 node, cluster:compute, 1 of 2 pass, 1 open: DGEMM: too slow" in opened
