@@ -97,17 +97,6 @@ def submitter() -> str:
     return next(filter(shutil.which, SUBMITTERS), "")
 
 
-def runs_in(directory: Path) -> str:
-    """Return the process of the session that runs in a directory; empty for none."""
-    if (directory / LOCK).exists():
-        try:
-            with locks.flocked(directory / LOCK, shared=True, waiting="", patience=0):
-                pass
-        except locks.HeldError as error:
-            return error.holder
-    return ""
-
-
 @contextlib.contextmanager
 def held(directories: Iterable[Path]) -> Iterator[None]:
     """Lock these directories for this session, and make missing ones.
