@@ -98,7 +98,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "site": Command(
         "Writes a first site file from the tables of the scheduler, for you to complete.",
-        ("--system", "--scheduler"),
+        ("--system",),
         (
             ("", "print it"),
             ("site.py --system volta", "write it for that system, or print the differences from an existing file"),

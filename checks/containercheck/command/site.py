@@ -34,9 +34,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the file, write it, or print how it differs from the present one; return the exit status."""
     options, _, _ = parsed("site", argv)
     name = options.system or "mysite"
-    cluster = find_cluster(options.scheduler)
-    if not cluster and options.scheduler:
-        raise UsageError(f"{options.scheduler} does not answer: run this on a login node, or copy config/template.py")
+    cluster = find_cluster()
     if not cluster:
         # Standard output may be the file.
         print("site: no scheduler answered: this file measures this machine", file=sys.stderr)
@@ -224,13 +222,10 @@ class Cluster:
     parallel_environment: str = ""
 
 
-def find_cluster(backend: str | None = None) -> Cluster | None:
-    """Return the cluster of this host; None if no scheduler answers.
-
-    :param backend: ReFrame's name of the scheduler to ask; by default the first that answers.
-    """
+def find_cluster() -> Cluster | None:
+    """Return the cluster of this host, of the first scheduler that answers; None if none does."""
     for scheduler in SCHEDULERS:
-        kinds = scheduler.list_kinds() if backend in (None, scheduler.backend) else []
+        kinds = scheduler.list_kinds()
         if not kinds:
             continue
         if scheduler.backend == "slurm":

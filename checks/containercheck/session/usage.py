@@ -77,10 +77,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
     "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
-    "--scheduler": {
-        "choices": ("slurm", "pbs", "sge"),
-        "help": "the scheduler to ask; by default the first of these that answers",
-    },
     "--system": {"metavar": "NAME", "help": "name of the system"},
     "--json": {"action": "store_true", "help": "print it as one JSON object, for programs and reports of bugs"},
     "--database": {

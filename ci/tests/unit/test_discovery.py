@@ -151,13 +151,6 @@ def test_without_a_scheduler_it_is_the_file_of_this_machine(tmp_path):
     assert "processor" not in partition
 
 
-def test_a_scheduler_that_is_named_and_does_not_answer_is_an_error_and_no_file_is_written(tmp_path):
-    file = tmp_path / "site.py"
-    status, output = site(str(file), "--scheduler", "slurm", path=tmp_path)
-    assert (status, len(output.splitlines()), file.exists()) == (64, 1, False)
-    assert output.startswith("site: error: slurm does not answer: ")
-
-
 def test_a_file_that_cannot_be_written_is_one_line(slurm, tmp_path):
     status, output = site(str(tmp_path / "none" / "site.py"), path=slurm)
     assert (status, output.partition("/")[0], len(output.splitlines())) == (64, "site: error: cannot write ", 1)
