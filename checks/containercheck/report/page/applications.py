@@ -7,7 +7,7 @@ Speed-ups, and gains by policies of sharing cores, are lines of text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Union
@@ -20,13 +20,13 @@ from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results import states
 from containercheck.results.cases import Case
-from containercheck.results.formatting import by_key, count, number
+from containercheck.results.formatting import by_key, number
 from containercheck.results.row import PASS, Row, is_finite
 
 #: Most plots of each kind for an application: a plot takes 0.2 s to draw, and 20 kB.
 MOST = 8
-#: Most rows of the table (the data have all), and most rows of intervals in a plot.
-MOST_ROWS, MOST_INTERVALS = 60, 18
+#: Most rows of the table; the data have all.
+MOST_ROWS = 60
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
 #: Standard errors on each side of a value.
 ERRORS = 2.0
@@ -73,55 +73,12 @@ def applications(cases: Iterable[Case], most: int) -> list[Application]:
 
 
 def _application(name: str, anchor: str, cases: Sequence[Case], share: int) -> Application:
-    groups = page_cases.grouped(cases)
+    with_axes, places = (page_cases.grouped(cases, with_axes).items() for with_axes in (True, False))
     charts = (
-        *islice(chain(_all_overheads(groups), *(over_nodes(title, group) for title, group in groups.items())), share),
-        *islice(
-            chain.from_iterable(over_axes(*place) for place in page_cases.grouped(cases, with_axes=False).items()), MOST
-        ),
+        *islice(chain.from_iterable(over_nodes(*group) for group in with_axes), share),
+        *islice(chain.from_iterable(over_axes(*group) for group in places), MOST),
     )
     return Application(name, anchor, charts, tuple(scaling.lines(cases)), _metrics(name, cases))
-
-
-def _all_overheads(groups: Mapping[str, Sequence[Case]]) -> Iterator[Chart]:
-    for heading, group in groups.items():
-        compared = [(case, row) for case in group for row in case.rows if finite(row.overhead) is not None]
-        for unit in dict.fromkeys(row.overhead_unit for _, row in compared):
-            yield _overheads(heading, unit, [pair for pair in compared if pair[1].overhead_unit == unit])
-
-
-def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) -> Chart:
-    """Return the plot of the overheads in one unit, with their intervals and accepted ranges."""
-    several = len({case.nodes for case, _ in measured}) > 1
-    lines: dict[str, list[tuple[Case, Row]]] = {}
-    for case, row in measured:
-        line = f"{row.metric}, {count(case.nodes, 'node')}" if several else row.metric
-        lines.setdefault(line, []).append((case, row))
-    nearest = set(sorted(lines, key=lambda line: min(_room(row) for _, row in lines[line]))[:MOST_INTERVALS])
-    drawn = [(line, case, row) for line, pairs in lines.items() if line in nearest for case, row in pairs]
-    text = f"A row for each metric{' and number of nodes' if several else ''}, with a point and its interval for each "
-    text += "variant; lines across a row are the ends of the accepted range. "
-    text += "An interval without an end reaches the edge; a point without one has too few rounds. "
-    if len(nearest) < len(lines):
-        text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the data have all. "
-    _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
-    text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
-    figure = plots.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
-    return Chart.of(f"{heading}: overhead in {unit}", text, figure)
-
-
-def _label(case: Case, row: Row) -> str:
-    return row.subject_label or case.variant
-
-
-def _room(row: Row) -> float:
-    """Return the distance of a row's overhead to the accepted maximum; negative above it."""
-    return (row.accepted[1] or 0.0) - (row.overhead or 0.0)
-
-
-def _judged(row: Row) -> tuple[str, str, str]:
-    """Return the cells of a row's overhead, accepted range, and number of rounds."""
-    return table.overhead(row), accepted(row), str(row.rounds or "")
 
 
 def accepted(row: Row) -> str:
@@ -145,7 +102,8 @@ def _metrics(application: str, cases: Sequence[Case]) -> Table:
 def _metric(case: Case, row: Row) -> tuple[str, ...]:
     head = (page_cases.name(case), case.place, row.metric)
     sides = (table.side(row, side, row.baseline_label != "bare") for side in (BASELINE, SUBJECT))
-    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or states.state_of(case).word)
+    judged = (table.overhead(row), accepted(row), str(row.rounds or ""))
+    return (*head, *sides, table.spreads(row), *judged, table.verdict(row) or states.state_of(case).word)
 
 
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
