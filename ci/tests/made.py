@@ -60,7 +60,6 @@ def case(
     for row in rows:
         if "subject" in row:
             row["subject_label"] = variant
-    scripts = {"bare": "mpirun ./code", "subject": 'mpirun apptainer exec image.sif code "$HOME" && true'}
     made = {
         "name": display,
         "display_name": display,
@@ -78,8 +77,6 @@ def case(
         "perfvalues": {f"cluster:compute:{row['metric']}": [1.0, 0, None, None, row["unit"], "pass"] for row in rows},
         "expected": {"ranks": 4 * nodes, "amount": 1000.0 * nodes, "unit": "atoms", "at_most": 900},
         "job_completion_time_unix": FIRST_NIGHT,
-        "prerun_cmds": [f"# {side} runs: {text}" for side, text in scripts.items()],
-        "stagedir": "/scratch/stage/code",
         "tags": [],
         "provenance": provenance(variant),
     }

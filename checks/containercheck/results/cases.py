@@ -37,8 +37,6 @@ _STORED = {
     "building": "time_compile",
     "when": "job_completion_time_unix",
     "performance": "perfvalues",
-    "commands": "prerun_cmds",
-    "stage": "stagedir",
     "file": "filename",
 }
 
@@ -76,8 +74,6 @@ class Case:
     :ivar tags: tags of the check; ``full`` for the full axes.
     :ivar performance: values that ReFrame logs, by system, partition and name: value, reference, its lower and upper
         bound (fractions, None for none), unit, result.
-    :ivar commands: commands of its job before the rounds, with the scripts of the sides.
-    :ivar stage: working directory of its job.
     :ivar file: file of the check.
     :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
     :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
@@ -114,8 +110,6 @@ class Case:
     hashcode: str = ""
     tags: tuple[str, ...] = ()
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
-    stage: str = ""
     file: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)

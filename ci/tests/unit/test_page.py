@@ -199,15 +199,14 @@ def test_a_cause_is_in_the_line_of_its_case_and_its_proof_in_the_message():
     assert " ".join(reason.split()) in text(details)
 
 
-def test_a_failure_has_its_reason_its_command_and_the_scripts_of_its_job(shown):
-    _, root = shown
-    (failed,) = [details for details in failures(root) if details.get("id") == "failure-1"]
-    blocks = [text(block) for block in failed.iter("pre")]
+def test_a_failure_has_its_reason_its_command_and_that_of_one_run():
+    failed = made.case("Odd", reproducer="/scratch/code/reproduce.sh", **FAILED)
+    _, root = rendered(night(failed, made.case("Odd", nodes=2, result="abort")))
+    (shown, _) = failures(root)
+    blocks = [text(block) for block in shown.iter("pre")]
     assert any(block.startswith("containercheck run --system=cluster:compute -n ") for block in blocks)
-    assert 'mpirun apptainer exec image.sif code "$HOME" && true' in blocks
-    assert {text(heading).split()[0] for heading in failed.iter("h3")} == {"bare", "subject"}
-    assert "/scratch/stage/code" in text(failed)
-    assert "! not run Odd kind=plain generic, 2 nodes" in part(root, "open")
+    assert "to repeat Odd generic: bash /scratch/code/reproduce.sh subject, while ReFrame keeps it" in text(shown)
+    assert "! not run Odd generic, 2 nodes" in part(root, "open")
 
 
 def test_doubtful_cases_come_first_and_open_and_skipped_ones_have_a_reason(shown):

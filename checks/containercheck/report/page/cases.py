@@ -25,8 +25,6 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd
 NAMED = 3
 #: Variants in the order of the page; other names follow.
 VARIANTS = ("bare", "integrated", "generic")
-#: A comment in a job's script with the command of a side (containercheck.sides.commands).
-RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
 #: Parts of a provenance that have another table, or differ in nearly every case.
 OWN = ("images", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
 #: Beginnings of the names that come first in the table.
@@ -145,14 +143,6 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
 def _escaped(text: str) -> str:
     # ReFrame reads a name with an @ as a test and the number of its variant.
     return re.escape(text).replace("\\-", "-").replace("@", ".")
-
-
-def scripts(case: Case) -> list[tuple[str, str]]:
-    """Return label and commands of each side of a case; none without a job."""
-    sides: dict[str, list[str]] = {}
-    for match in filter(None, map(RUNS.fullmatch, case.commands)):
-        sides.setdefault(match["label"], []).append(match["text"])
-    return [(label, "\n".join(texts)) for label, texts in sides.items()]
 
 
 def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:

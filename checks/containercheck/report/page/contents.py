@@ -181,6 +181,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         listed=page_cases.listed,
         first_line=partial(page_cases.shortened, most=FIRST_LINE),
         tally=states.tally,
+        repetition=table.repetition,
     )
     return environment
 
