@@ -14,7 +14,7 @@ from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
 from containercheck.results import selections, states
 from containercheck.results.cases import SIDE, Case, names, short_name
-from containercheck.results.formatting import by_key, columns, first, number, typed
+from containercheck.results.formatting import by_key, columns, count, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 from containercheck.results.sides_seen import USES
 
@@ -237,9 +237,22 @@ def notes(cases: Sequence[Case]) -> list[str]:
 
 
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on open verdicts; none without a comparison."""
-    judged = sum(len(selections.judged(case)) for case in cases)
-    return [_open(cases, judged)] if judged else []
+    """Return the line on open verdicts, with what would close them; none without a comparison."""
+    judged, open_count = sum(len(selections.judged(case)) for case in cases), len(selections.open_metrics(cases))
+    if not judged:
+        return []
+    if not open_count:
+        return [f"{count(judged, 'verdict')} closed, none open"]
+    text = f"{open_count} of {count(judged, 'verdict')} open{_kinds(cases)}"
+    closing = [need.case for need in selections.needs(cases) if need.metrics]
+    forecast = selections.plan(closing)
+    if forecast.cases and all(map(selections.is_foreseeable, closing)):
+        minutes = max(1, math.ceil(forecast.takes / 60))
+        goes_on = f"{typed('run')} --minutes {minutes} --resume"
+        return [f"{text}; {count(minutes, 'more minute')} would close {forecast.metrics}: {goes_on}"]
+    if selections.needs(cases):
+        return [f"{text}, after too few rounds for a forecast: {typed('run')} --resume"]
+    return [f"{text}; more rounds would close none: it takes longer runs or a quieter machine"]
 
 
 def _kinds(cases: Sequence[Case]) -> str:
@@ -247,26 +260,3 @@ def _kinds(cases: Sequence[Case]) -> str:
     counts = collections.Counter(row.open_kind for case in cases for row in selections.open_rows(case))
     phrases = [f"{counts[kind]} {words}" for kind, words in selections.KINDS.items() if counts[kind]]
     return f" ({', '.join(phrases)})" if phrases else ""
-
-
-def _open(cases: Sequence[Case], judged: int) -> str:
-    open_count = len(selections.open_metrics(cases))
-    if not open_count:
-        return "the only verdict is closed" if judged == 1 else f"all {judged} verdicts closed"
-    text = (
-        f"{open_count} of {judged} verdicts {'is' if open_count == 1 else 'are'} open"
-        if judged > 1
-        else "the only verdict is open"
-    )
-    text += _kinds(cases) if open_count > 1 else ""
-    pronoun = "it" if open_count == 1 else "them"
-    closing = [need.case for need in selections.needs(cases) if need.metrics]
-    forecast = selections.plan(closing)
-    if forecast.cases and all(map(selections.is_foreseeable, closing)):
-        minutes = max(1, math.ceil(forecast.takes / 60))
-        closed = pronoun if forecast.metrics == open_count else f"{forecast.metrics} of {pronoun}"
-        goes_on = f"{typed('run')} --minutes {minutes} --resume"
-        return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
-    if selections.needs(cases):
-        return f"{text} after too few rounds for a forecast: {typed('run')} --resume"
-    return f"{text}, and more rounds would not close {pronoun}: it takes longer runs or a quieter machine"
