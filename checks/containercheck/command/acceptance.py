@@ -10,14 +10,12 @@ import re
 import shlex
 import shutil
 import statistics
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from containercheck import reframe_internals
 from containercheck.command import parsers, run
-from containercheck.job import container_runtimes
+from containercheck.job import container_runtimes, inventory
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.job.contract import BASELINE
@@ -64,10 +62,9 @@ def resolved(word: str) -> str:
         path = shutil.which(next((known.command for known in RUNTIMES if known.name.lower() == name.lower()), name))
         if not path and re.fullmatch(r"[\w.+/-]+", name):
             search = " || ".join(f"command -v {command}" for command in COMMANDS)
-            script = f"module load {shlex.quote(name)} >/dev/null 2>&1 && {{ {search}; }}"
-            words = ["bash", "-lc", script]
-            result = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60)
-            path = result.stdout.strip() if result.returncode == 0 else None
+            script = f"module load {shlex.quote(name)} >/dev/null 2>&1 && {{ {search}; }} 2>/dev/null"
+            status, output = inventory.output_of(["bash", "-lc", script])
+            path = output.rpartition("\n")[2] if status == 0 else None
         if path:
             return f"{Path(path).absolute()}{suffix}"
     raise UnknownCandidate(
@@ -78,12 +75,7 @@ def resolved(word: str) -> str:
 def version(word: str) -> str:
     """Return the version that a runtime prints, in one line, and its way to run images."""
     path, way = container_runtimes.with_way(word)
-    try:
-        # Some runtimes print it to standard error.
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        output = subprocess.run([path, "--version"], text=True, errors="replace", timeout=60, **pipes).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        output = ""
+    _, output = inventory.output_of([path, "--version"])
     return ", ".join(filter(None, (" ".join(output.split()) or "of an unknown version", way)))
 
 

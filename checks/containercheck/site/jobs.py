@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from reframe.core.schedulers import Job
 from reframe.core.systems import SystemPartition
 
 from containercheck import reframe_internals
-from containercheck.job import texts
+from containercheck.job import inventory, texts
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
@@ -26,8 +25,6 @@ _OUT_OF_SERVICE = {"down", "drained", "draining", "fail", "failing", "error", "i
 _NAMED = 3
 #: Options of Slurm that keep a job off nodes, or on them.
 OFF, ON = "exclude", "nodelist"
-#: Time limit of a command of Slurm, in seconds.
-COMMAND_LIMIT = 30
 #: Longest wait of a job on this machine for others that measure or build, in seconds.
 TURN = 6 * 3600.0
 #: Longest wait, in seconds, for a controller of Slurm that does not answer, and for a job in a transient state.
@@ -255,11 +252,7 @@ def _values_of(flags: str, options: str) -> list[str]:
 
 def _list_nodes(*options: str) -> list[list[str]]:
     """Return partition, its state, name, state and reason of each node that sinfo lists; none if it fails."""
-    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
-    try:
-        output = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return []
+    _, output = inventory.output_of(["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options])
     return [row for row in (line.strip().split("|", 4) for line in output.splitlines()) if len(row) == 5]
 
 
@@ -289,14 +282,10 @@ def appears(finished: Callable[[], bool]) -> bool:
 
 def _shown(jobid: str, name: str = "JobState") -> str | None:
     """Return a value that scontrol shows for a job: None if Slurm no longer knows the job, empty without an answer."""
-    command = ["scontrol", "show", "job", "-o", jobid]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT)
-    except subprocess.TimeoutExpired:
-        return ""
-    if match := re.search(rf"\b{name}=(\S+)", result.stdout):
+    _, output = inventory.output_of(["scontrol", "show", "job", "-o", jobid])
+    if match := re.search(rf"\b{name}=(\S+)", output):
         return match[1]
-    return None if "Invalid job id" in result.stderr else ""
+    return None if "Invalid job id" in output else ""
 
 
 def outlast(job: Job, finished: Callable[[], bool]) -> str | None:

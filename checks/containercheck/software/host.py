@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from reframe.core.modules import ModulesSystem
 from reframe.core.runtime import runtime
 
 from containercheck.application.declare import Answer, Metric
-from containercheck.job import contract, mpi
+from containercheck.job import contract, inventory, mpi
 from containercheck.site import hosts, node_commands
 from containercheck.site.extras import NAMESPACE, SiteError, Software
 from containercheck.site.sites import Site
@@ -115,9 +114,7 @@ def _on_nodes(family: str, site: Site) -> bool:
 
 def ask_program(program: str, pattern: str) -> str:
     """Return the first group of a pattern in a program's output with ``--version``; empty if it is not there."""
-    if shutil.which(program) is None:
-        return ""
-    output = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=60).stdout
+    _, output = inventory.output_of([program, "--version"])
     match = re.search(pattern, output, re.MULTILINE)
     return match[1] if match else ""
 
