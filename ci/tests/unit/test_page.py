@@ -251,8 +251,8 @@ def test_provenance_names_runtimes_images_and_differences():
     assert cells["Differences between cases"] == [
         ["host", "node1", f"{a}, B bare, 1 node"],
         ["host", "node2", c],
-        ["mpi subject", library, "all cases: generic"],
-        ["runtimes subject command", "apptainer", "all cases: generic"],
+        ["mpi subject", library, f"{a}, {c}"],
+        ["runtimes subject command", "apptainer", f"{a}, {c}"],
         ["runtimes subject version", "apptainer version 1.3.4", a],
         ["runtimes subject version", "apptainer version 1.4.5", c],
         # But not the fingerprints of variables that no rule knows.

@@ -107,17 +107,6 @@ def listed(cases: Sequence[Case]) -> str:
     return first([name(case) for case in cases], NAMED)
 
 
-def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
-    """Return a short description of some of all cases: all, their variants, or their names."""
-    if len(cases) == len(everything):
-        return f"all {len(everything)} cases" if len(everything) > 1 else name(everything[0])
-    variants = list(dict.fromkeys(case.variant for case in cases))
-    # The cases are a subset of all cases of their variants: with the same number, both are equal.
-    if len(cases) == sum(case.variant in variants for case in everything):
-        return f"all cases: {', '.join(variants)}"
-    return listed(cases)
-
-
 def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     """Return the command that runs exactly these cases of one partition and environment; "" for none.
 
@@ -302,7 +291,7 @@ def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
                 digest = str(image.get("image_sha256") or "not recorded")
                 row = (Path(image["image"]).name, str(image.get("image_release") or ""), *sizes, digest)
                 users.setdefault(row, []).append(case)
-    return tuple((*row, share_of(using, cases)) for row, using in sorted(users.items()))
+    return tuple((*row, listed(using)) for row, using in sorted(users.items()))
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
@@ -319,5 +308,5 @@ def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[t
         if len(values) == 1 and len(cases) == len(next(iter(values.values()))):
             same.append((fact, next(iter(values))))
         else:
-            different += [(fact, value, share_of(using, cases)) for value, using in values.items()]
+            different += [(fact, value, listed(using)) for value, using in values.items()]
     return tuple(same), tuple(different)
