@@ -11,7 +11,7 @@ from hpcc import HPCC
 from reframe.core.pipeline import RegressionTest
 
 WRONG = [
-    ("GROMACS.image=/my.sif", "there is no such variable (reframe --describe -n GROMACS lists them)"),
+    ("GROMACS.image=/my.sif", "there is no such variable: did you mean ready_image? (reframe --describe -n GROM"),
     ("GROMACS.second=10", "there is no such variable: did you mean seconds?"),
     ("second=10", "there is no such variable: did you mean seconds?"),
     ("GROMAC.seconds=10", "there is no check GROMAC: did you mean GROMACS?"),
