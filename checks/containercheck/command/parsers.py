@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from containercheck.results.formatting import speaker, typed
-from containercheck.session.usage import FULL, HERE, OPTIONS, OWN, SHORT
+from containercheck.session.usage import FULL, HERE, OPTIONS, SHORT
 
 #: Exit statuses of all commands; the last two are EX_USAGE and EX_SOFTWARE of sysexits.h.
 FINE, BROKEN, NOT_JUDGED, WRONG_USAGE, OWN_FAULT = 0, 1, 2, 64, 70
@@ -331,11 +331,6 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
     options, rest = command_parser.parse_known_args(argv)
-    for word in rest:
-        option = word.partition("=")[0]
-        if option in OWN and option not in COMMANDS[name].options:
-            others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
-            command_parser.error(f"{option} is not an option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
     rest = _from_here(rest)
     rest = [HERE, *rest] if vars(options).get("here") else rest

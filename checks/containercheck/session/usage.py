@@ -101,16 +101,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 #: Short forms of options.
 SHORT = {"--name": "-n"}
-#: Options that ReFrame has too, with the same meaning.
-REFRAMES = ("--name", "--verbose", "--system")
 #: ReFrame's argument for --here: its built-in system, which matches every machine.
 HERE = "--system=generic"
 #: ReFrame's arguments for --full.
 FULL = ("-S", "full=yes")
 #: Action of ReFrame that prints its configuration. A second action on the command line is an error.
 ASKED = "--show-config"
-#: Options that ReFrame does not know.
-OWN = tuple(name for name in OPTIONS if name not in REFRAMES)
 
 
 def complaint(output: str) -> str:
