@@ -125,7 +125,7 @@ def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():
     record = record_of(*(run_of(side, "", bound=cores) for side, cores in bound.items()))
     sharing = Side("sharing", "full sharing", Program("x", mpi="x"), compared_with="baseline", shares_cores=True)
     assert findings_of(record, [BARE, sharing]).binding_problems() == []
-    (problem,) = findings_of(record, [BARE, sharing.changed(shares_cores=False)]).binding_problems()
+    (problem,) = findings_of(record, [BARE, replace(sharing, shares_cores=False)]).binding_problems()
     assert "share cores" in problem
 
 
