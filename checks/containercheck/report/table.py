@@ -24,8 +24,8 @@ LOPSIDED = 0.3
 NAME, PARTITION = "NAME", "PARTITION"
 #: Numbers and names of processes in a note on disturbed rounds.
 DISTURBERS = re.compile(r"(the machine is busy): .*?(?=\. )|\d+ of \d+ (rounds disturbed) by .*(?= and replaced)")
-#: Most cases with one line each for the same note, and number of named cases if more cases share a line.
-FEW, NAMED = 3, 2
+#: Most cases that the line of a note names.
+NAMED = 3
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -222,17 +222,13 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
 
 
 def notes(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each note and case; if many cases have notes that differ in names only, one line for all."""
-    by_kind: dict[str, dict[tuple[str, str], None]] = {}
-    for case in cases:
-        # The rounds of earlier runs count in the final result, so their notes are shown too.
-        for note in (note for run in (*case.earlier, case) for note in run.notes):
-            by_kind.setdefault(DISTURBERS.sub(r"\1\2", note), {})[short_name(case), note] = None
+    """Return a line for each note with its cases; notes that differ in names of processes share a line without them."""
+    # The rounds of earlier runs count in the final result, so their notes are shown too.
+    noted = [(short_name(case), note) for case in cases for run in (*case.earlier, case) for note in run.notes]
     lines = []
-    for kind, noted in by_kind.items():
-        names = list(dict.fromkeys(name for name, _ in noted))
-        together = [(f"{len(names)} cases ({first(names, NAMED)})", kind)]
-        lines += [f"{name}: {note}" for name, note in (together if len(names) > FEW else noted)]
+    for kind, group in by_key(noted, lambda each: DISTURBERS.sub(r"\1\2", each[1])).items():
+        names, notes = (list(dict.fromkeys(texts)) for texts in zip(*group))
+        lines.append(f"{first(names, NAMED)}: {notes[0] if len(notes) == 1 else kind}")
     return lines
 
 
