@@ -197,10 +197,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
-        ("--name", "--nights", "--database", "--write"),
+        ("--name", "--database", "--write"),
         (
             ("", "the bare values of all nights of the last 90 days on this system"),
-            ("-n HPCC --nights 20", "one check, with at least 20 nights"),
+            ("-n HPCC", "one check"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),

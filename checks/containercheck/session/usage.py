@@ -84,7 +84,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "DB",
         "help": "results database to read (default: that of the site file, else reports/results.db)",
     },
-    "--nights": {"type": int, "metavar": "N", "help": "fewest nights of a reference (default: 10)"},
     "--write": {
         "nargs": "?",
         "const": "",

@@ -62,7 +62,6 @@ def test_every_option_belongs_to_a_command():
         (["nightli", "--help"], "containercheck: error: argument COMMAND: invalid choice: 'nightli' (choose from "),
         (["--minutes", "5"], "containercheck: error: the following arguments are required: COMMAND"),
         (["run", "--minutes", "x"], "run: error: argument --minutes: 'x' is not a number above 0"),
-        (["references", "--nights", "3"], "references: error: --nights: of less than 5 nothing follows"),
         (["report", "--htm", "x"], "report: error: unrecognized arguments: --htm"),
         (["report", "--database", "x.db"], "report: error: name either reports"),
         (["run", "-n", "estimate", "--minutes", "x"], "run: error: argument --minutes: 'x' is not a number above 0"),
