@@ -185,8 +185,6 @@ site_configuration = {
                                     "binds": [],
                                     # For bare and container.
                                     "launcher_options": ["--hint=nomultithread"],
-                                    # For generic containers only, after those above.
-                                    "image_launcher_options": ["--mpi=pmix"],
                                     # In percent, for metrics that name none of their own; 'tolerances' goes before it.
                                     "tolerance": 3.0,
                                     # The document's own input: a path, or address#sha256=<digest>, fetched once.

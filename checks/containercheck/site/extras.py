@@ -152,7 +152,6 @@ class Software:
     :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI in them
         counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
-    :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
     :ivar tolerance: accepted overhead in percent, for metrics without a tolerance. The extra ``tolerances``, by metric,
         takes precedence.
     :ivar input: the published input, a path or ``address#sha256=<digest>``, which is fetched once. Default: the
@@ -171,7 +170,6 @@ class Software:
     image_executable: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     launcher_options: list[str] = extra(typ.List[str], list)
-    image_launcher_options: list[str] = extra(typ.List[str], list)
     tolerance: float | None = extra(numbers.Real, size=PERCENT)
     input: str | None = extra(str)
     options: list[str] = extra(typ.List[str], list)
