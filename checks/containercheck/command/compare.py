@@ -1,4 +1,4 @@
-"""Compare the metrics and recorded facts of two sessions, hosts, sites, months or partitions."""
+"""Compare the metrics and recorded facts of two sessions, hosts, sites or months."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, parsed
-from containercheck.command.report import last_report, require_packages
+from containercheck.command.report import require_packages
 from containercheck.history import causes
 from containercheck.history.nights import stored
 from containercheck.job import contract
@@ -78,7 +78,8 @@ class MetricChange:
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the table and the differences, and return the exit status."""
     options, _, _ = parsed("compare", argv)
-    pairs = _pairs(options.both, options.database, place)
+    first, second = (_cases(word, options.database, place) for word in options.both)
+    pairs = of_reports(first, second)
     ranks = {WORSE: 0, BETTER: 1}
     metrics = [metric for pair in pairs for metric in _metrics(pair)]
     metrics.sort(key=lambda metric: ranks.get(metric.direction, 2))
@@ -174,26 +175,18 @@ def _lines(pairs: Sequence[Pair]) -> list[str]:
     return printed
 
 
-def _pairs(words: Sequence[str], database: Path | None, place: Workplace) -> list[Pair]:
-    """Return the pairs for two words: reports, exported lines, databases, nights or months; else partitions.
+def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
+    """Return the cases of a report, of exported lines (.jsonl), of a database (.db), or of nights.
+
+    The last run of each case counts.
 
     :param database: results database with the nights and months; None for the site's database.
-    :raises ReportError: there is no such report or night, or the words are of two kinds.
+    :raises ReportError: there is no such report or night.
     :raises DatabaseError, ReframeFailed, UsageError: the database cannot be read.
     """
-    known = [Path(word).is_file() or bool(PERIOD.fullmatch(word)) for word in words]
-    if all(known):
-        first, second = (_cases(word, database, place) for word in words)
-        return of_reports(first, second)
-    missing = words[known.index(False)]
-    if any(known) or missing.endswith((".json", ".jsonl", ".db")):
-        raise ReportError(f"no report {missing}: name two reports or months, or two partitions of a session")
-    return in_session(collect([load(last_report(place))]), *words)
-
-
-def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
-    """Return the cases of a report, of exported lines (.jsonl), or of nights; the last run of each case counts."""
     path, period = Path(word), word
+    if not path.is_file() and not PERIOD.fullmatch(word):
+        raise ReportError(f"no report {word}: name a report, exported lines, a results database, a month or a day")
     if path.is_file():
         if path.suffix == ".jsonl":
             return exported.read(path)
@@ -218,21 +211,6 @@ def of_reports(old: Sequence[Case], new: Sequence[Case]) -> list[Pair]:
     matched = _with_same(old, new, lambda case: case.identity) or _with_same(old, new, _shape)
     if not matched:
         raise ReportError("the two have no case in common that was run: no check with the same axes")
-    return matched
-
-
-def in_session(cases: Sequence[Case], first: str, second: str) -> list[Pair]:
-    """Return the cases of a session for two of its partitions.
-
-    :param first, second: ``system:partition`` or partition.
-    :raises ReportError: no case was run on both.
-    """
-    ran = [case for case in cases if case.provenance]
-    old, new = ([case for case in ran if word in (case.place, case.partition)] for word in (first, second))
-    matched = _with_same(old, new, _shape)
-    if not matched:
-        known = ", ".join(sorted({case.place for case in ran}))
-        raise ReportError(f"no check ran on both {first} and {second}: the last session has the partitions {known}")
     return matched
 
 

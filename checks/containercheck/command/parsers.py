@@ -220,14 +220,13 @@ COMMANDS: Mapping[str, Command] = {
         rest="",
     ),
     "compare": Command(
-        "Compares two sessions, hosts, months or partitions: overheads, bare values, recorded differences.",
+        "Compares two sessions, hosts, sites or months: overheads, bare values, recorded differences.",
         ("--html", "--database"),
         (
             ("old.json new.json", "the reports of two sessions or hosts"),
             ("old.json new.json --html page.html", "the same, and a page of it"),
             ("here.jsonl there.db", "two sites, by exported lines and a results database"),
             ("2026-10 2026-11", "two months, days or nights of the results database"),
-            ("cpu gpu", "two partitions of the last session"),
         ),
         {0: "no overhead is larger in B", 1: "an overhead is larger in B", 2: "there is nothing to compare"},
         words="A B",

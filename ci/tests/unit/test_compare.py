@@ -1,4 +1,4 @@
-"""containercheck compare: the metrics of two sessions, hosts, months or partitions, and what they differ in."""
+"""containercheck compare: the metrics of two sessions, hosts, sites or months, and what they differ in."""
 
 from __future__ import annotations
 
@@ -55,15 +55,7 @@ def test_two_hosts_are_compared_by_check_and_axes():
         differing_of(cases(provenance=old), other_axes)
 
 
-def test_partitions_of_one_session_are_compared():
-    sees = {sides_seen.SEES: {"generic": {"libc": "a"}}}
-    session = [*cases(provenance=sees), *cases(provenance={"machine": {"kernel": "6.1"}}, partition="other")]
-    assert "kernel: 6.1 -> none" in differing(compare.in_session(session, "other", "here:only"))
-    with pytest.raises(ReportError, match="both only and docker: the last session has the partitions here:on"):
-        compare.in_session(session, "only", "docker")
-
-
-def test_words_name_reports_or_partitions(tmp_path, capsys, monkeypatch):
+def test_words_name_reports(tmp_path, capsys):
     paths = [tmp_path / name for name in ("a.json", "b.json")]
     for path, libc in zip(paths, "ab"):
         case = {**RAW, "provenance": {sides_seen.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
@@ -71,12 +63,9 @@ def test_words_name_reports_or_partitions(tmp_path, capsys, monkeypatch):
     assert main.run("compare", [*map(str, paths)], None) == 0
     assert "sees bare libc: a -> b" in capsys.readouterr().out
     assert main.run("compare", [str(paths[0]), "generic"], None) == 2
-    assert "no report generic: name two reports or months, or two partitions" in capsys.readouterr().err
+    assert "no report generic: name a report, exported lines, a results database, " in capsys.readouterr().err
     assert main.run("compare", [str(paths[0]), str(tmp_path / "gone.json")], None) == 2
     assert "no report" in capsys.readouterr().err
-    monkeypatch.setattr(compare, "last_report", lambda place: paths[0])
-    assert main.run("compare", ["cpu", "gpu"], None) == 2
-    assert "no check ran on both cpu and gpu" in capsys.readouterr().err
 
 
 # Metrics
