@@ -17,9 +17,9 @@ def cases(*raw):
     return made.cases(raw)
 
 
-def titles(*raw, most=8):
+def titles(*raw):
     """Return the plots of an application, by the end of their titles."""
-    (application,) = applications.applications(cases(*raw), most)
+    (application,) = applications.applications(cases(*raw))
     return {chart.title.rpartition(": ")[2]: chart for chart in application.charts}
 
 
@@ -38,7 +38,8 @@ def test_plots_are_drawn_where_they_show_something():
     rows = [made.row(), made.row("other")]
     more = [made.case("A", "generic", nodes, rows) for nodes in (1, 2, 4)]
     assert list(titles(*more)) == ["rate over nodes", "other over nodes"]
-    assert len(titles(*more, most=1)) == 1
+    many = [made.case("A", "generic", nodes, [made.row(f"m{n}") for n in range(20)]) for nodes in (1, 2)]
+    assert len(titles(*many)) == applications.MOST
 
 
 def test_a_metric_over_numbers_has_its_sides_and_other_axes_are_not_mixed():

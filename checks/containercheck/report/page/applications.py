@@ -55,27 +55,21 @@ class Application:
     metrics: Table
 
 
-def applications(cases: Iterable[Case], most: int) -> list[Application]:
-    """Return the applications that ran, of the cases of a night.
-
-    :param most: most plots over nodes; the applications share them.
-    """
+def applications(cases: Iterable[Case]) -> list[Application]:
+    """Return the applications that ran, of the cases of a night."""
     by_application: dict[str, list[Case]] = {}
     for case in sorted(cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
         # Another part of the page has the skipped cases.
         if case.result != "skip":
             by_application.setdefault(case.application, []).append(case)
     ran = sorted((name, cases) for name, cases in by_application.items() if any(case.rows for case in cases))
-    share = min(MOST, max(1, most // max(1, len(ran))))
-    return [
-        _application(name, f"application-{position}", cases, share) for position, (name, cases) in enumerate(ran, 1)
-    ]
+    return [_application(name, f"application-{position}", cases) for position, (name, cases) in enumerate(ran, 1)]
 
 
-def _application(name: str, anchor: str, cases: Sequence[Case], share: int) -> Application:
+def _application(name: str, anchor: str, cases: Sequence[Case]) -> Application:
     with_axes, places = (page_cases.grouped(cases, with_axes).items() for with_axes in (True, False))
     charts = (
-        *islice(chain.from_iterable(over_nodes(*group) for group in with_axes), share),
+        *islice(chain.from_iterable(over_nodes(*group) for group in with_axes), MOST),
         *islice(chain.from_iterable(over_axes(*group) for group in places), MOST),
     )
     return Application(name, anchor, charts, tuple(scaling.lines(cases)), _metrics(name, cases))

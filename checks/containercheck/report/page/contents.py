@@ -31,9 +31,9 @@ from containercheck.results import exported, states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, write_file
 
-#: Most plots of trends and over nodes; most cases with all details, as a whole partition may be down (others have name
+#: Most plots of trends; most cases with all details, as a whole partition may be down (others have name
 #: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.
-MOST_PLOTS, MOST_CASES, FIRST_LINE, AT_ONCE = 100, 40, 180, 4
+MOST_TRENDS, MOST_CASES, FIRST_LINE, AT_ONCE = 50, 40, 180, 4
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 #: Fields of a series, and of its points.
 SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "metric", "unit")
@@ -103,9 +103,9 @@ def html(
     cases = night.cases
     # Trends have only nights, except for the last point: the shown session.
     followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
-    all_trends = trends.trends(changes, series, followed, MOST_PLOTS // 2)
+    all_trends = trends.trends(changes, series, followed, MOST_TRENDS)
     drawn = [trend for trend in all_trends if trend.chart]
-    shown = applications(cases, MOST_PLOTS - len(drawn))
+    shown = applications(cases)
     failures, skips = page_cases.failures(cases), table.by_reason(cases)
     failed, unmeasured = (
         [pair for pair in failures if states.state_of(pair[0]) is state] for state in (states.FAIL, states.UNMEASURED)
