@@ -92,30 +92,17 @@ def libc_of(site: Site) -> Version:
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
     """
-    libc = os.confstr("CS_GNU_LIBC_VERSION") or "" if site.is_here else _facts_of(site)["host"]["libc"]
+    if site.is_here:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    else:
+        answer = ask(site.partition)
+        if answer.error:
+            raise answer.error
+        libc = answer.facts["host"]["libc"]
     version = _VERSION.search(libc)
     if not version:
         raise UnknownError(f"its C library is {libc or 'not GNU'}")
     return int(version[1]), int(version[2])
-
-
-def mpi_libraries_of(site: Site) -> set[str]:
-    """Return the name of an MPI library of each family that the loader finds on a partition's hosts, without modules.
-
-    :raises UnknownError: the node did not answer.
-    """
-    return {library["library"] for library in _facts_of(site)["mpi"]}
-
-
-def _facts_of(site: Site) -> Mapping[str, Any]:
-    """Return the facts of a node of a partition.
-
-    :raises UnknownError: the node did not answer.
-    """
-    answer = ask(site.partition)
-    if answer.error:
-        raise answer.error
-    return answer.facts
 
 
 @functools.cache
@@ -149,7 +136,7 @@ class _Question:
 
         :param place: directory of the job, which is made.
         """
-        getlogger().info(f"asking a node of {name} for its C library and MPI")
+        getlogger().info(f"asking a node of {name} for its C library")
         partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
         site = Site.of(partition)
         # Grid Engine reads a relative directory as one below the user's home.
