@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, parsed
-from containercheck.command.report import require_packages
 from containercheck.history import causes
 from containercheck.history.nights import stored
 from containercheck.job import contract
@@ -125,9 +124,8 @@ def _counted(metrics: Sequence[MetricChange], second: str) -> str:
 def _write_page(path: Path, metrics: Sequence[MetricChange], pairs: Sequence[Pair], both: Sequence[str]) -> None:
     """Write the comparison as a page: plain columns, and folded away those for experts.
 
-    :raises ReportError: a package is missing, or the file cannot be written.
+    :raises ReportError: the file cannot be written.
     """
-    require_packages()
     # matplotlib takes half a second to load.
     from containercheck.report.page import contents
     from containercheck.report.page.cases import Table

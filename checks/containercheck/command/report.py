@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
+from containercheck.history.change_points import standing
+from containercheck.history.nights import stored
+from containercheck.history.series import series
+from containercheck.report import view
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
 from containercheck.results.formatting import typed
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Workplace
-
-#: Packages that only the page needs.
-NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -40,24 +40,8 @@ def last_report(place: Workplace) -> Path:
     return path
 
 
-def require_packages() -> None:
-    """Require the packages of pages.
-
-    :raises ReportError: this Python lacks one.
-    """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ReportError(
-            f"{sys.executable} has no {', '.join(missing)}, which the page needs: run .venv/bin/containercheck report "
-            "(ci/setup makes .venv), or install them for it with pip"
-        )
-
-
 def print_table(reports: Sequence[Path]) -> int:
     """Print the table of these reports, and return the exit status."""
-    # Not above: a Python without packages names those that the page needs.
-    from containercheck.report import view
-
     cases = collect([load(name) for name in reports])
     print("\n".join(["", *view.lines(cases)]), flush=True)
     problems = selections.problems(cases)
@@ -71,11 +55,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
 
     :param database: None for the site's.
     """
-    require_packages()
-    # Not above: the table needs none of these.
-    from containercheck.history.change_points import standing
-    from containercheck.history.nights import stored
-    from containercheck.history.series import series
+    # matplotlib takes half a second to load.
     from containercheck.report.page import contents
 
     database = database or reframe_process.configuration([], place).database

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import REPOSITORY, run_command
+from conftest import run_command
 from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import nights
 from containercheck.history.series import BARE, OVERHEAD, series
@@ -407,14 +404,3 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"written: {page}, ")
     assert "2 nights of history" in page.read_text()
-
-
-def test_a_python_without_the_packages_of_a_page_names_them(tmp_path):
-    # Without its own packages, this Python is any other one.
-    words = [sys.executable, "-S", "-m", "containercheck", "report", "--html", tmp_path / "x.html"]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
-    result = subprocess.run(words, env=environment, capture_output=True, text=True)
-    assert result.returncode == 2
-    (line,) = result.stderr.splitlines()
-    assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
-    assert "run .venv/bin/containercheck report" in line
