@@ -70,9 +70,7 @@ def session(
     place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
     if settings.estimate:
         return _estimate(settings, place)
-    directories = [place.reports, stage]
-    preconditions.require_writable(directories)
-    with preconditions.held(directories), Relay() as relay:
+    with preconditions.held([place.reports, stage]), Relay() as relay:
         shown = None if settings.verbose else CaseView(progress.Screen().is_terminal)
         current = Session(settings, place, relay, compared=compared, view=shown)
         try:

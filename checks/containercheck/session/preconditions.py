@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,23 +52,6 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
     return place, configured.stage
 
 
-def require_writable(directories: Iterable[Path]) -> None:
-    """Check that directories are writable, and make missing ones.
-
-    :raises UsageError: a directory is not writable.
-    """
-    for directory in directories:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=directory):
-                pass
-        except OSError as error:
-            raise UsageError(
-                f"cannot write into {directory}: {error.strerror}; name other directories: RFM_PREFIX=DIR "
-                "RFM_REPORT_FILE=DIR/report.json"
-            ) from None
-
-
 def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anywhere: bool) -> None:
     """Refuse a session without a system on its command line if no system of the site file is for this host.
 
@@ -101,17 +83,18 @@ def submitter() -> str:
 def held(directories: Iterable[Path]) -> Iterator[None]:
     """Lock these directories for this session, and make missing ones.
 
-    :raises UsageError: another session holds one of them. This function does not wait for it.
-    :raises OSError: a directory cannot be made or written to.
+    :raises UsageError: a directory is not writable, or another session holds it. This function does not wait for it.
     """
+    others = "name other directories with RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
     with contextlib.ExitStack() as stack:
         for directory in sorted({path.resolve() for path in directories}):
-            directory.mkdir(parents=True, exist_ok=True)
             try:
+                directory.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(locks.flocked(directory / LOCK, shared=False, waiting="", patience=0))
             except locks.HeldError as error:
                 raise UsageError(
-                    f"another session writes into {directory} (held by {error.holder}): end it, or name other "
-                    "directories with RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
+                    f"another session writes into {directory} (held by {error.holder}): end it, or {others}"
                 ) from None
+            except OSError as error:
+                raise UsageError(f"cannot write into {directory}: {error.strerror or error}; {others}") from None
         yield
