@@ -7,12 +7,11 @@ its ranks start in one job, and explains slow runs.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +68,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         found.append(Finding(REMARK, "run", "nothing was run: it has the program of none of our checks"))
     if names:
         found += _run(options.image, names, place, ["--here"] if options.here else [])
-    if options.json:
-        print(json.dumps({"image": asdict(image), "findings": [asdict(finding) for finding in found]}, indent=2))
-    else:
-        print("\n".join(_lines(found)))
-        if image.checks and not names:
-            print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
+    print("\n".join(_lines(found)))
+    if image.checks and not names:
+        print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
     return FINE if is_fit(found) else BROKEN
 
 

@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "doctor": Command(
         "Lists the facts of this system, the checks that will run, and the lacks of the others.",
-        ("--json",),
+        (),
         (
             ("", "this machine, or a node of each partition of the site's file"),
             ("-C site.py", "the nodes of another site file"),
@@ -111,12 +111,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "image": Command(
         "Checks whether an image is fit for this machine: architecture, MPI, launcher, environment, start.",
-        ("--run", "--name", "--here", "--json"),
+        ("--run", "--name", "--here"),
         (
             ("my.sif", "a file, or an unpacked image"),
             ("my.sif --run", "also compare the application in it with bare"),
             ("my.sif -n '^GROMACS%'", "the same with a check that you name"),
-            ("docker://registry.example.org/code@sha256:... --json", "one in a registry, with output for programs"),
+            ("docker://registry.example.org/code@sha256:...", "one in a registry"),
         ),
         {
             0: "it is fit",

@@ -78,7 +78,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
     "--system": {"metavar": "NAME", "help": "name of the system"},
-    "--json": {"action": "store_true", "help": "print it as one JSON object, for programs and reports of bugs"},
     "--database": {
         "type": Path,
         "metavar": "DB",

@@ -5,7 +5,6 @@ The images are those of public recipes (incidents): each gets the answer that it
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from dataclasses import replace
@@ -174,10 +173,11 @@ def here(monkeypatch):
     return facts
 
 
-def test_findings_as_json(here, capsys):
-    assert main.run("image", ["my.sif", "--json"], None) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["findings"][0] == {"state": "ok", "topic": "architecture", "text": "x86_64", "remedy": ""}
+def test_findings_are_lines_and_the_last_one_is_the_verdict(here, capsys):
+    assert main.run("image", ["my.sif"], None) == 0
+    first, *_, verdict, following = capsys.readouterr().out.splitlines()
+    assert (first.split(), verdict) == (["ok", "architecture", "x86_64"], "fit for this machine")
+    assert following.startswith("next: ")
 
 
 def test_exit_status_of_an_image_is_documented_and_kept(here, monkeypatch, tmp_path, capsys):
