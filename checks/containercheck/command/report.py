@@ -65,10 +65,10 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     all_series = series(nights)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = contents.write(nights, all_series, standing(all_series), path, problems)
+        contents.write(nights, all_series, standing(all_series), path, problems)
     except OSError as error:
         raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
     for problem in problems:
         print(f"report: {problem}", file=sys.stderr)
-    print(f"written: {', '.join(map(str, files))}", flush=True)
+    print(f"written: {path}", flush=True)
     return 0

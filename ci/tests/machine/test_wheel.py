@@ -116,7 +116,7 @@ def test_the_same_commands_work_from_a_wheel_an_editable_installation_and_a_clon
     assert (case["result"], case["variant"]) == ("pass", "generic")
     assert (place / "reports" / "results.db").exists() and (place / "stage").is_dir()
     left = {path.relative_to(untouched).parts[0] for path in lasting(untouched) - before}
-    assert left <= ({"night.html", "night-metrics.jsonl", "night-series.jsonl"} if untouched == here else set())
+    assert left <= ({"night.html"} if untouched == here else set())
 
 
 def test_reframe_alone_runs_the_checks_of_a_wheel(wheel, tmp_path):

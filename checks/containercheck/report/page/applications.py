@@ -20,12 +20,12 @@ from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results import states
 from containercheck.results.cases import Case
-from containercheck.results.formatting import by_key, number
+from containercheck.results.formatting import by_key, count, number
 from containercheck.results.row import PASS, Row, is_finite
 
 #: Most plots of each kind for an application: a plot takes 0.2 s to draw, and 20 kB.
 MOST = 8
-#: Most rows of the table; the data have all.
+#: Most rows of the table.
 MOST_ROWS = 60
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
 #: Standard errors on each side of a value.
@@ -90,7 +90,7 @@ def _metrics(application: str, cases: Sequence[Case]) -> Table:
     measured = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(measured)), key=lambda place: measured[place][1].verdict in ("", PASS))[:MOST_ROWS]
     rows = tuple(_metric(*measured[place]) for place in sorted(chosen))
-    return Table(f"{application}: {page_cases.shown(len(rows), len(measured), 'metric')}", METRICS, rows, left=3)
+    return Table(f"{application}: {len(rows)} of {count(len(measured), 'metric')}", METRICS, rows, left=3)
 
 
 def _metric(case: Case, row: Row) -> tuple[str, ...]:

@@ -97,11 +97,6 @@ def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Cas
     return by_key(cases, title)
 
 
-def shown(some: int, total: int, noun: str) -> str:
-    """Return the number of shown things of all, with a note that the data have the others."""
-    return f"all {count(some, noun)}" if some == total else f"{some} of {count(total, noun)}; all are in the data"
-
-
 def listed(cases: Sequence[Case]) -> str:
     """Return the names of the first cases, and the number of the others."""
     return first([name(case) for case in cases], NAMED)
