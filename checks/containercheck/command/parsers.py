@@ -101,9 +101,9 @@ COMMANDS: Mapping[str, Command] = {
         ("--system",),
         (
             ("", "print it"),
-            ("site.py --system volta", "write it for that system, or print the differences from an existing file"),
+            ("site.py --system volta", "write it for that system"),
         ),
-        {0: "it is printed or written", 1: "the existing file differs"},
+        {0: "it is printed or written"},
         words="[FILE]",
         note="It asks Slurm, PBS or Grid Engine. Container runtimes and MPI are those of this host.",
         facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "path of the site file"},
