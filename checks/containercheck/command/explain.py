@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.history.nights import stored
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Change
 from containercheck.report.view import columns_of, line_of
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load, names
-from containercheck.results.formatting import first_line, typed
-from containercheck.session.reframe_process import Workplace, configuration
+from containercheck.results.formatting import first_line
+from containercheck.session.reframe_process import Workplace
 
 _INDENT = "  "
 
@@ -23,22 +21,19 @@ _INDENT = "  "
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the explanations, and return the exit status: 2 if there is nothing to explain."""
     options, _, _ = parsed("explain", argv)
-    is_night = options.night or options.database
-    cases = _last_night(options, place) if is_night else collect([load(last_report(place))])
-    print("\n".join(explained(cases, options.case, "night" if is_night else "session")), flush=True)
+    print("\n".join(explained(collect([load(last_report(place, options.night))]), options.case)), flush=True)
     return 0
 
 
-def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list[str]:
+def explained(cases: Sequence[Case], wanted: str) -> list[str]:
     """Return the lines about the causes of the cases with a name.
 
     :param wanted: a part of the name of a case, in capital or small letters.
-    :param what: ``session`` or ``night``, for messages.
-    :raises ReportError: no case has it, or nothing is known.
+    :raises ReportError: no case has it.
     """
     chosen = [case for case in cases if wanted.lower() in f"{names([case])} {case.name}".lower()]
     if not chosen:
-        raise ReportError(f"no case of the last {what} has {wanted!r} in its name: {names(list(cases))}")
+        raise ReportError(f"no case has {wanted!r} in its name: {names(list(cases))}")
     lines = []
     for case in chosen:
         if case.result == "skip":
@@ -68,16 +63,3 @@ def _cause(cause: Mapping[str, Any]) -> list[str]:
     if result["failed"]:
         return [*lines, f"{_INDENT}tried in vain, {label}: {result['failed']}"]
     return [*lines, f"{_INDENT}tried: {label}: {explanation.outcome(cause)}"]
-
-
-def _last_night(options: argparse.Namespace, place: Workplace) -> tuple[Case, ...]:
-    """Return the cases of the last night in the results database.
-
-    :raises ReportError: it has no night.
-    :raises DatabaseError, ReframeFailed, UsageError: it cannot be read.
-    """
-    nights, _ = stored(options.database or configuration([], place).database)
-    found = [night for night in nights if night.is_nightly]
-    if not found:
-        raise ReportError(f"the results database has no night: run {typed('nightly')} first, or leave --night out")
-    return found[-1].cases

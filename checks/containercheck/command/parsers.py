@@ -209,10 +209,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "explain": Command(
         "Explains a case that failed: likely causes, tried remedies, and their results.",
-        ("--night", "--database"),
+        ("--night",),
         (
             ("HPCC", "the cases of the last session with this in their name"),
-            ("HPCC --night", "the same of the last night in the results database"),
+            ("HPCC --night", "the same of the last night"),
         ),
         {0: "the explanation is printed", 2: "there is no such case"},
         words="CASE",

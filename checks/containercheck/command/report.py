@@ -28,15 +28,16 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     return print_table(options.reports or [last_report(place)])
 
 
-def last_report(place: Workplace) -> Path:
-    """Return the path of the last session's report.
+def last_report(place: Workplace, is_night: bool = False) -> Path:
+    """Return the path of the last session's report, or of the last night's.
 
     :raises ReportError: there is none.
     :raises ReframeFailed, UsageError: ReFrame does not print its path.
     """
     path = reframe_process.configuration([], place).report or place.report
+    path = path.parent / "nightly" / "run-report.json" if is_night else path
     if not path.exists():
-        raise ReportError(f"no session ended here yet, which writes {path}")
+        raise ReportError(f"no {'night' if is_night else 'session'} ended here yet, which writes {path}")
     return path
 
 

@@ -75,7 +75,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "write a page of it; in report, of the last night and its trends",
     },
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
-    "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
+    "--night": {"action": "store_true", "help": "explain the last night, not the last session"},
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
     "--system": {"metavar": "NAME", "help": "name of the system"},
     "--database": {

@@ -9,7 +9,7 @@ import pytest
 from containercheck.command import explain, main, report
 from containercheck.job.explain.observations import Observation, Use
 from containercheck.results import sides_seen
-from containercheck.results.cases import ReportError
+from containercheck.results.cases import ReportError, save
 from containercheck.session.reframe_process import Workplace
 
 CAUSE = made.cause()
@@ -66,7 +66,7 @@ def test_a_case_begins_with_the_state_that_the_session_printed(facts, first):
 
 def test_a_case_without_a_cause_gets_no_story():
     assert explain.explained(cases(), "HPCC")[2:] == ["  nothing that is known to cost time differs"]
-    with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
+    with pytest.raises(ReportError, match="no case has 'GROMACS'"):
         explain.explained(cases(), "GROMACS")
 
 
@@ -112,17 +112,17 @@ def test_the_use_of_runs_is_kept():
     assert sides_seen.used(Use()) == {}
 
 
-def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):
-    case = {**RAW, "causes": [CAUSE]}
-    path = made.store(tmp_path / "results.db", [made.session(0, [RAW]), made.session(1, [case])])
-    assert main.run("explain", ["HPCC", "--database", str(path)], None) == 0
+def test_a_case_of_the_last_night_is_explained(tmp_path, monkeypatch, capsys):
+    place = Workplace(tmp_path, report_file=tmp_path / "report.json")
+    monkeypatch.setattr(report.reframe_process, "configuration", lambda *_: SimpleNamespace(report=place.report))
+    assert main.run("explain", ["HPCC", "--night"], place) == 2
+    assert "no night ended here yet, which writes " in capsys.readouterr().err
+    (tmp_path / "nightly").mkdir()
+    save(tmp_path / "nightly" / "run-report.json", {"runs": [{"testcases": [{**RAW, "causes": [CAUSE]}]}]})
+    assert main.run("explain", ["HPCC", "--night"], place) == 0
     assert "  X=1 is set" in capsys.readouterr().out.splitlines()
-    assert main.run("explain", ["GROMACS", "--database", str(path)], None) == 2
-    assert "no case of the last night has 'GROMACS' in its name" in capsys.readouterr().err
-    assert main.run("explain", ["HPCC", "--database", str(tmp_path / "none.db")], None) == 2
-    other = made.store(tmp_path / "other.db", [made.session(0, [case], nightly="")])
-    assert main.run("explain", ["HPCC", "--database", str(other)], None) == 2
-    assert "has no night: run" in capsys.readouterr().err
+    assert main.run("explain", ["GROMACS", "--night"], place) == 2
+    assert "no case has 'GROMACS' in its name" in capsys.readouterr().err
 
 
 def test_a_report_that_is_not_there_yet_is_named(tmp_path, monkeypatch):
