@@ -223,7 +223,7 @@ def test_doubtful_cases_come_first_and_open_and_skipped_ones_have_a_reason(shown
     assert opened.index("HPCC") < opened.index("Half") < opened.index("Noisy")
     opened = part(shown[1], "open")
     assert "1 case with open verdicts" in opened
-    assert "2 nodes, cluster:compute, open: rate: open (after 12 rounds, 30 are expected to be enough)" in opened
+    assert "2 nodes, cluster:compute, open: rate: open (12 rounds)" in opened
     assert f"{LEFT} (1 case: Odd integrated, 1 node)" in opened
 
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.report.table import Reason
+from containercheck.report.table import Reason, rounds
 from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import by_key, count, first, size, typed
-from containercheck.results.row import Row, is_finite
+from containercheck.results.row import is_finite
 from containercheck.results.sides_seen import OTHERS, flat
 from containercheck.results.states import State
 from containercheck.session.usage import FULL
@@ -155,12 +155,7 @@ def still_open(cases: Iterable[Case]) -> list[Case]:
 
 def open_metrics(case: Case) -> list[str]:
     """Return a text on each open metric of a case."""
-    return [f"{row.metric}: {states.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
-
-
-def _rounds(row: Row) -> str:
-    needed, after = row.rounds_needed, f"after {count(row.rounds, 'round')}"
-    return f"{after}, {needed} are expected to be enough" if needed else f"{after}, and no number is known to be enough"
+    return [f"{row.metric}: {states.describe(row)} ({rounds(row)})" for row in selections.open_rows(case)]
 
 
 @dataclass(frozen=True)
