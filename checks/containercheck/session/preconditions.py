@@ -16,11 +16,10 @@ from pathlib import Path
 
 from containercheck import reframe_internals
 from containercheck.job import locks
-from containercheck.results.formatting import say, typed
+from containercheck.results.formatting import typed
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Configuration, ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
-from containercheck.site import jobs
 
 #: ReFrame's message if the requested system is not in a configuration file (reframe/core/config.py).
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
@@ -47,8 +46,6 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
     place = replace(place, report_file=place.report_file or configured.report)
     if configured.system["name"] == reframe_process.BUILTIN:
         _refuse_wrong_host(arguments, configured, anywhere)
-    if job := jobs.outer_job():
-        say(f"started inside {job}: its variables are for runs in its allocation only")
     return place, configured.stage
 
 

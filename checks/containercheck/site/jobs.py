@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
@@ -117,46 +116,20 @@ def one_at_a_time() -> None:
         reframe_internals.run_one_at_a_time(partition)
 
 
-@dataclass(frozen=True)
-class OuterScheduler:
-    """Describe a scheduler that a process can recognize from inside a job.
-
-    :ivar title: name for people.
-    :ivar keys: variables that a job has; the first is its number.
-    :ivar variables: pattern of the variables that describe the job, without settings of the site or the user.
-    """
-
-    title: str
-    keys: tuple[str, ...]
-    variables: str
-
-
-#: Sources: the manuals sbatch(1) and srun(1) of Slurm, qsub(1B) of OpenPBS, and qsub(1) of Grid Engine.
-OUTER_SCHEDULERS = (
-    OuterScheduler(
-        "Slurm",
+#: For each scheduler the variables that a job has, and a pattern of those that describe it, without settings of site or
+#: user. Sources: the manuals sbatch(1) and srun(1) of Slurm, qsub(1B) of OpenPBS, and qsub(1) of Grid Engine.
+OUTER_JOBS = (
+    (
         ("SLURM_JOB_ID",),
         r"SLURMD?_(?!(CONF|CONF_SERVER|MPI_TYPE|CLUSTERS|TIME_FORMAT|JWT)$)\w+|PMI2?_\w+|PMIX_(?!MCA_)\w+",
     ),
-    OuterScheduler("PBS", ("PBS_JOBID",), r"PBS_(?!(SERVER|DEFAULT|CONF_FILE|EXEC|HOME|DPREFIX)$)\w+"),
-    OuterScheduler(
-        "Grid Engine",
+    (("PBS_JOBID",), r"PBS_(?!(SERVER|DEFAULT|CONF_FILE|EXEC|HOME|DPREFIX)$)\w+"),
+    (
         ("JOB_ID", "SGE_ROOT"),
         r"JOB_(ID|NAME|SCRIPT)|NSLOTS|NHOSTS|NQUEUES|PE|PE_HOSTFILE|QUEUE|REQUEST|RESTARTED|"
         r"SGE_(?!(ROOT|CELL|CLUSTER_NAME|QMASTER_PORT|EXECD_PORT|ARCH)$)\w+",
     ),
 )
-
-
-def _outer_scheduler(environment: Mapping[str, str]) -> OuterScheduler | None:
-    """Return the scheduler of the job that these variables describe; None outside of a job."""
-    return next((each for each in OUTER_SCHEDULERS if all(key in environment for key in each.keys)), None)
-
-
-def outer_job(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the job in which this process runs, such as ``Slurm job 12``; empty outside of a job."""
-    scheduler = _outer_scheduler(environment)
-    return f"{scheduler.title} job {environment[scheduler.keys[0]]}" if scheduler else ""
 
 
 def leave_outer_job(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -166,10 +139,10 @@ def leave_outer_job(environment: MutableMapping[str, str] = os.environ) -> None:
     nodes from them, and Open MPI its slots. They stay if a partition of the system is to use this allocation: a local
     one with srun as its launcher, or with several nodes.
     """
-    scheduler = _outer_scheduler(environment)
-    if scheduler is None or any(map(_uses_outer_job, runtime().system.partitions)):
+    described = next((pattern for keys, pattern in OUTER_JOBS if all(key in environment for key in keys)), None)
+    if described is None or any(map(_uses_outer_job, runtime().system.partitions)):
         return
-    for name in [name for name in environment if re.fullmatch(scheduler.variables, name)]:
+    for name in [name for name in environment if re.fullmatch(described, name)]:
         del environment[name]
 
 
