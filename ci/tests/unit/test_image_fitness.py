@@ -238,7 +238,7 @@ def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, t
     done = subprocess.run([script], env=variables, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
     written = (tmp_path / ("summary" if github else "image.md")).read_text()
-    assert written == "```\n# image a b.sif --run --name HPCC\n```\n"
+    assert written == "    # image a b.sif --run --name HPCC\n"
     if github:
         assert (tmp_path / "out").read_text() == f"status={status}\n"
 

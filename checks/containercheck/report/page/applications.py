@@ -67,9 +67,9 @@ def applications(cases: Iterable[Case]) -> list[Application]:
 
 
 def _application(name: str, anchor: str, cases: Sequence[Case]) -> Application:
-    with_axes, places = (page_cases.grouped(cases, with_axes).items() for with_axes in (True, False))
+    groups, places = (page_cases.grouped(cases, are_axes_apart).items() for are_axes_apart in (True, False))
     charts = (
-        *islice(chain.from_iterable(over_nodes(*group) for group in with_axes), MOST),
+        *islice(chain.from_iterable(over_nodes(*group) for group in groups), MOST),
         *islice(chain.from_iterable(over_axes(*group) for group in places), MOST),
     )
     return Application(name, anchor, charts, tuple(scaling.lines(cases)), _metrics(name, cases))
