@@ -74,13 +74,11 @@ def session(
         shown = None if settings.verbose else CaseView(progress.Screen().is_terminal)
         current = Session(settings, place, relay, compared=compared, view=shown)
         try:
-            problems = _measure(current, settings, bool(compared))
+            problems = _measure(current, settings)
         except ReportError as error:
             # Without a session to continue, ReFrame did not run.
             why = "" if settings.only_open else reframe_process.last_error(place.log)
             return ended([*_stopped(relay), why or str(error)], NOT_JUDGED)
-        if problems is None:
-            return 0
         problems += _stopped(relay)
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
@@ -130,19 +128,15 @@ def _estimate(settings: Settings, place: Workplace) -> int:
     return ended(selections.problems(cases))
 
 
-def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[str] | None:
-    """Run a session to its end, and return its problems; None if the last session has nothing to continue.
+def _measure(current: Session, settings: Settings) -> list[str]:
+    """Run a session to its end, and return its problems.
 
     :raises UsageError: a variable is set that does not exist.
     :raises ReportError: nothing was run.
     """
     problems = current.resume() if settings.only_open else current.begin()
     if current.is_resumed and current.is_done:
-        say("nothing is open in the last session")
-        failed = [*problems, *selections.problems(current.cases)]
-        # An acceptance prints its verdict again, and failures remain.
-        if not (is_acceptance or failed or selections.is_questionable(current.cases)):
-            return None
+        say("nothing is open in the last session, with these results")
     else:
         current.go_on()
     if settings.node_hours:
