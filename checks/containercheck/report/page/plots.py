@@ -105,13 +105,13 @@ class Chart:
         title: str,
         description: str,
         figure: Figure,
-        headings: Sequence[str] = (),
-        rows: Iterable[tuple[str, ...]] = (),
+        headings: Sequence[str],
+        rows: Iterable[tuple[str, ...]],
     ) -> Chart:
         """Make a plot from a figure of another function of this module.
 
         :param title: title, unique on the page.
-        :param headings, rows: table of its data; empty if another table has them.
+        :param headings, rows: table of its data.
         """
         file = io.BytesIO()
         with warnings.catch_warnings():
