@@ -206,7 +206,7 @@ def test_a_failure_has_its_reason_its_command_and_that_of_one_run():
 
 
 def test_doubtful_cases_come_first_and_open_and_skipped_ones_have_a_reason(shown):
-    rows = [made.row("HPL"), made.opened("slower", "DGEMM", overhead=75.0, above=2, rounds=2)]
+    rows = [made.row("HPL"), made.opened("slower", "DGEMM", overhead=75.0, rounds=2)]
     cases = [
         made.case("Noisy", rows=[made.opened("noisy")]),
         made.case("HPCC", rows=rows),
