@@ -185,8 +185,6 @@ site_configuration = {
                                     "binds": [],
                                     # For bare and container.
                                     "launcher_options": ["--hint=nomultithread"],
-                                    # For generic containers only, after those above.
-                                    "image_launcher_options": ["--mpi=pmix"],
                                     # In percent, for metrics that name none of their own; 'tolerances' goes before it.
                                     "tolerance": 3.0,
                                     # The document's own input: a path, or address#sha256=<digest>, fetched once.
@@ -207,9 +205,6 @@ site_configuration = {
                             "release": "bookworm",
                             # Debian mirror for building images. Default: the one of this machine's apt.
                             "image_mirror": None,
-                            # Checks of the site's own that tolerances and software name, and that only some
-                            # sessions look for. Any other name that is no check's is an error.
-                            "own_checks": [],
                             # Where the results of nights are sent, by a name of yours; ci/docs/operations.md has the
                             # kinds. An address or token that is a secret lies in a file or a variable, never here.
                             "sinks": {

@@ -68,14 +68,11 @@ class Allowance:
     :ivar rounds: for all rounds; 0 if there is only one run.
     :ivar expected: of the whole job, which ends with its verdict.
     :ivar at_most: of the whole job, after which it hangs, or has met a limit.
-    :ivar rounds_expected: number of rounds to the verdict, by the known spread of the metrics; the horizon if it is
-        expected to stay open; 1 if there is only one run.
     """
 
     rounds: float
     expected: float
     at_most: float
-    rounds_expected: int
 
 
 def allow(
@@ -110,10 +107,10 @@ def allow(
         rounds = min(rounds, max(one_round, FOR_ROUNDS * (PLANNED * longest - before)))
         at_most = min(at_most, longest)
     if sides == 1:
-        return Allowance(rounds, before + one_round, math.ceil(at_most), 1)
+        return Allowance(rounds, before + one_round, math.ceil(at_most))
     # Two rounds run if the job's own limit allows them, even if they are long (job/rounds.py).
     least = min(FEWEST * one_round, max(one_round, at_most - before))
-    return Allowance(rounds, before + max(least, min(rounds, needed * one_round)), math.ceil(at_most), needed)
+    return Allowance(rounds, before + max(least, min(rounds, needed * one_round)), math.ceil(at_most))
 
 
 def prepare_limit(before: float) -> float:

@@ -254,14 +254,6 @@ class Neighbour:
     binds: Mapping[str, str] = field(default_factory=dict)
     launcher: str = ""
 
-    def __post_init__(self) -> None:
-        """Refuse mistakes that would only show at the end of a run.
-
-        :raises ValueError: the message names the mistake.
-        """
-        if not re.fullmatch(r"[a-z]\w*", self.name) or self.name == "whole":
-            raise ValueError(f"neighbour {self.name!r}: a word of small letters, digits and _, and not 'whole'")
-
     @property
     def cores(self) -> int:
         """Number of cores that it has to itself."""

@@ -6,13 +6,12 @@ its initialisation only in its verbose log.
 
 from __future__ import annotations
 
-import atexit
 import difflib
 import functools
 import inspect
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,12 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, required, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
-from reframe.core.logging import getlogger
 
 from containercheck import reframe_internals
 from containercheck.application.declare import PROGRAM, Answer, Identity, Metric, Step, Work
 from containercheck.job import contract, texts
 from containercheck.job.explain.causes import MOST
 from containercheck.site import extras, node_commands, sites
-from containercheck.site.extras import Software
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
@@ -35,11 +32,6 @@ from containercheck.site.sites import Site
 ALIKE = 0.85
 #: Packages of classes that are not an application's.
 _FOREIGN = (__name__.partition(".")[0], "reframe", "builtins")
-
-#: Options that generate the cases of the full axes, for messages.
-REQUEST = "--full, or -S full=yes with reframe"
-
-_left_out: list[Any] = []
 
 
 class UnknownVariable(ReframeError):
@@ -274,7 +266,7 @@ class ApplicationFacts(rfm.RegressionTest):
     def leave_out_full_axes(self) -> None:
         """Generate no case of the full axes, unless ``full`` is set."""
         if self.full_only and not self.full:
-            leave_out(self)
+            self.skip("belongs to the full axes: --full, or -S full=yes with reframe")
 
     @run_after("init", always_last=True)
     def require_declarations(self) -> None:
@@ -401,49 +393,21 @@ def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
         return "it needs a name and a value, as in -S rounds=10"
     # A variable of a fixture is named check.fixture.variable.
     check, dot, variable = name.partition(".")
-    if not dot:
-        # Other checks of the session may have it, of any library.
-        exists = any(name in other.var_space for other in loaded.values())
-        return "" if exists else _unknown(of, name, "no check has a variable")
-    if check == of.__name__:
-        exists = "." in variable or variable in of.var_space
-        return "" if exists else _unknown(of, variable, f"{check} has no variable")
-    tests = {other for other, class_ in loaded.items() if reframe_internals.is_test(class_)}
-    if check in tests or check in (names := {*tests, *extras.checks()}):
+    if dot and check != of.__name__:
+        checks = {other for other, class_ in loaded.items() if reframe_internals.is_test(class_)} | {*extras.checks()}
+        return "" if check in checks else f"there is no check {check}{_nearest(check, checks)}"
+    if dot and ("." in variable or variable in of.var_space):
         return ""
-    if check in loaded:
-        return f"{check} is a base class, of which nothing is set: for all checks leave it out (-S {variable}=...)"
-    near = difflib.get_close_matches(check, sorted(names), 1)
-    return f"there is no check {check}: {f'did you mean {near[0]}?' if near else ', '.join(sorted(names))}"
-
-
-def _unknown(of: Any, variable: str, problem: str) -> str:
-    """Return the message about an unknown variable, with the nearest name or the options that replace it."""
-    if variable in of.param_space.params:
-        return f"{problem} {variable}, which is a parameter: select by it, as in -n '{of.__name__}%{variable}=...'"
+    # Other checks of the session may have it, of any library.
+    if not dot and any(name in other.var_space for other in loaded.values()):
+        return ""
     # ReFrame's namespace iterates over items.
-    public = [name for name, _ in of.var_space.items() if not name.startswith("_")]
-    near = difflib.get_close_matches(variable, public, 1)
-    for place, kind in ((f"software: {of.__name__}: ", Software), ("", Site)):
-        if variable in extras.declared(kind):
-            return f"{problem} {variable}; in the site file it is extras: {extras.NAMESPACE}: {place}{variable}"
-    hint = f"did you mean {near[0]}?" if near else f"reframe --describe -n {of.__name__} lists them"
-    return f"{problem} {variable}: {hint}"
+    known = [known for known, _ in of.var_space.items() if not known.startswith("_")]
+    near = _nearest(variable if dot else name, known)
+    return f"there is no such variable{near} (reframe --describe -n {of.__name__} lists them)"
 
 
-def leave_out(check: Any) -> None:
-    """Keep ReFrame from generating a case of the full axes, and count it for the line at the end.
-
-    :raises SkipTestError: always; ReFrame then goes on with the next case.
-    """
-    # A case for no partition is not generated with the full axes either.
-    if check.valid_systems:
-        if not _left_out:
-            # After a listing, or after a run's results.
-            atexit.register(_print_line)
-        _left_out.append(check)
-    check.skip(f"belongs to the full axes: {REQUEST}")
-
-
-def _print_line() -> None:
-    getlogger().info(f"{len(_left_out)} more case(s) of all checks belong to the full axes: {REQUEST}")
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question with the nearest known name; empty if none is near."""
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    return f": did you mean {near[0]}?" if near else ""

@@ -176,7 +176,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             metrics = declare.mpi_times_metrics(self.program_names)
             self.metrics = [*self.metrics, *metrics]
             self.output_files = [*self.output_files, *dict.fromkeys(metric.file for metric in metrics)]
-            # The report draws the ranks of the first round.
+            # They have the times of each rank and function.
             self.keep_files = [*dict.fromkeys([*self.keep_files, contract.FIRST_ROUND])]
         if self.site.peak_per_core and self.site.cores:
             peak = self.site.peak_per_core * self.site.cores * self.num_nodes
@@ -220,15 +220,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _lay_out(self) -> None:
         """Place the ranks of a side on the nodes, on half of a node for a duet."""
         if self.side_count > 1:
-            obstacle = rounds.duet_obstacle(
-                self.site,
-                self.metrics,
-                nodes=self.num_nodes,
-                sides=self.side_count,
-                runtime=self.runtime,
-                gpus=self.gpu and self.site.gpus > 0,
+            can_be = rounds.can_be_duet(
+                self.site, self.metrics, nodes=self.num_nodes, sides=self.side_count, runtime=self.runtime
             )
-            self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, obstacle)
+            can_be = can_be and not (self.gpu and self.site.gpus)
+            self.is_duet = rounds.is_duet(self.duet, self.gains_by_duet, self.metrics, can_be)
         if self.is_duet:
             self.site = rounds.half_of(self.site)
         self.layout = Layout.on(

@@ -29,6 +29,11 @@ from containercheck.software import Provision, host
 
 #: Seconds and cores for a build on a node. The largest image takes about ten minutes.
 SECONDS, CORES = 3600, 8
+#: Attributes of a check that its wanted software has under the same names (software/provision.py).
+WANTED = (
+    *("executable", "source", "static_mpi", "headers", "requirements", "artifacts", "spack", "easybuild", "library"),
+    *("view_directory", "published", "mpi_family", "mpi_times", "runtime", "release", "gpu"),
+)
 
 
 @dataclass(frozen=True)
@@ -87,39 +92,24 @@ class BuiltCheck(ApplicationFacts):
         :param runtime_needs: modules and variables of the container runtime.
         """
         return software.Wanted(
+            **{name: getattr(self, name) for name in WANTED},
             check=type(self).__name__,
-            executable=self.executable,
             modules=(*self.current_environ.modules, *self.modules, *site_software.modules),
             own_modules=tuple(site_software.modules),
             environ=site_software.environ,
-            source=self.source,
             compile_options=tuple(self.compile_options),
-            static_mpi=self.static_mpi,
-            headers=self.headers,
             debian=tuple(self.debian),
             of_site=has_own_source(site_software),
-            requirements=self.requirements,
-            spack=self.spack,
-            easybuild=self.easybuild,
-            library=self.library,
-            mpi_times=self.mpi_times,
-            view_directory=self.view_directory,
-            artifacts=self.artifacts,
-            published=self.published,
-            mpi_family=self.mpi_family,
             recipe=self.recipe if self.contained else None,
             image=site_software.image,
             candidates=self.candidates() if self.contained else (),
-            runtime=self.runtime,
             default_spack=type(self).spack,
             stack=site_software.stack,
             nodes=self.num_nodes,
             each_node=jobs.is_slurm(self.job),
             copied=bool(self.image_directory),
             runtime_modules=runtime_needs.modules,
-            release=self.release,
             dry=self.is_dry_run(),
-            gpu=self.gpu,
         )
 
     def build_with(self, provision: Provision) -> None:

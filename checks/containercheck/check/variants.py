@@ -158,7 +158,7 @@ class VariantSides(RegressionTestPlugin):
         if self.mpi_family:
             return launchers.family_launcher(self.mpi_family, self.job, self.site, layout, options)
         if image_brings_mpi:
-            options = [*options, *self.site.image_launcher_options, *software.image_launcher_options]
+            options = [*options, *self.site.image_launcher_options]
         return launchers.partition_launcher(self.job, self.site, layout, options)
 
     def _container(self, program: Program, runtime: Runtime | None) -> Container:

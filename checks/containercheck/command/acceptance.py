@@ -10,22 +10,20 @@ import re
 import shlex
 import shutil
 import statistics
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from containercheck import reframe_internals
 from containercheck.command import parsers, run
-from containercheck.job import container_runtimes
+from containercheck.job import container_runtimes, inventory
 from containercheck.job.build import file_trees
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.job.contract import BASELINE
 from containercheck.report import view
 from containercheck.results import selections
-from containercheck.results.cases import Case
+from containercheck.results.cases import Case, names
 from containercheck.results.formatting import columns, number, say
-from containercheck.results.row import EMULATED, NOT_JUDGED, PASS, Row
+from containercheck.results.row import PASS, Row
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may provide.
@@ -64,10 +62,9 @@ def resolved(word: str) -> str:
         path = shutil.which(next((known.command for known in RUNTIMES if known.name.lower() == name.lower()), name))
         if not path and re.fullmatch(r"[\w.+/-]+", name):
             search = " || ".join(f"command -v {command}" for command in COMMANDS)
-            script = f"module load {shlex.quote(name)} >/dev/null 2>&1 && {{ {search}; }}"
-            words = ["bash", "-lc", script]
-            result = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60)
-            path = result.stdout.strip() if result.returncode == 0 else None
+            script = f"module load {shlex.quote(name)} >/dev/null 2>&1 && {{ {search}; }} 2>/dev/null"
+            status, output = inventory.output_of(["bash", "-lc", script])
+            path = output.rpartition("\n")[2] if status == 0 else None
         if path:
             return f"{Path(path).absolute()}{suffix}"
     raise UnknownCandidate(
@@ -78,12 +75,7 @@ def resolved(word: str) -> str:
 def version(word: str) -> str:
     """Return the version that a runtime prints, in one line, and its way to run images."""
     path, way = container_runtimes.with_way(word)
-    try:
-        # Some runtimes print it to standard error.
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        output = subprocess.run([path, "--version"], text=True, errors="replace", timeout=60, **pipes).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        output = ""
+    _, output = inventory.output_of([path, "--version"])
     return ", ".join(filter(None, (" ".join(output.split()) or "of an unknown version", way)))
 
 
@@ -110,7 +102,7 @@ def verdict(case: Case) -> str:
 
 
 def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the tables, the verdict on each case and the whole verdict, and return the exit status.
+    """Print the tables, the cases that are not accepted and the whole verdict, and return the exit status.
 
     :param titles: the compared runtimes or images, by the name of their side.
     """
@@ -118,39 +110,17 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
     print("\n".join(["", *view.lines(cases), "", *versions_table(ran, titles)]), flush=True)
-    verdicts = [(case, verdict(case)) for case in ran]
-    rows = [("application", "variant", "nodes", "verdict", "because")]
-    rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
-    print("\n".join(["", *columns(rows)]), flush=True)
-    words = [word for _, word in verdicts]
-    whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
+    by_verdict = {word: [case for case in ran if verdict(case) == word] for word in STATUS}
+    lacking = [word for word in (REJECTED, UNDECIDED) if by_verdict[word]]
+    for word in lacking:
+        say(f"{word}: {names(by_verdict[word])}")
+    whole = lacking[0] if lacking else ACCEPTED
     if whole == ACCEPTED and (problems or not ran):
         whole = UNDECIDED
-    counts = ", ".join(f"{words.count(word)} {word}" for word in STATUS)
+    counts = ", ".join(f"{len(judged)} {word}" for word, judged in by_verdict.items())
     hint = ": not accepted; the same with --resume goes on with the open cases" if whole == UNDECIDED else ""
     say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
-
-
-def reason(case: Case, word: str) -> str:
-    """Return the reason for the verdict on a case.
-
-    :param word: the verdict.
-    """
-    run = selections.failure(case)
-    if run:
-        return "; ".join(run.reason.splitlines()) or run.result
-    if word == UNDECIDED:
-        if any(row.verdict == EMULATED for row in case.rows):
-            return NOT_JUDGED
-        several = len({row.subject_label for row in case.rows}) > 1
-        left = [
-            f"{row.metric} of {row.subject_label}" if several else row.metric
-            for row in case.rows
-            if row.verdict != PASS
-        ]
-        return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
-    return ""
 
 
 def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -161,10 +131,10 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     kinds = {is_image(word) for word in words}
     if len(kinds) > 1:
         raise UnknownCandidate("a runtime and an image cannot be compared: name runtimes, or images")
-    names = ["old", "new"] if len(words) == 2 else ["old", *(f"new{number}" for number in range(1, len(words)))]
+    sides = ["old", "new"] if len(words) == 2 else ["old", *(f"new{number}" for number in range(1, len(words)))]
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
-        return "compared_images", dict(zip(names, paths))
+        return "compared_images", dict(zip(sides, paths))
     paths = [resolved(word) for word in words]
     try:
         runtimes = [container_runtimes.chosen(path) for path in paths]
@@ -173,8 +143,8 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     kinds_of = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
     if len(set(kinds_of)) > 1 and all(kinds_of):
         # Each is compared with bare, not with another candidate.
-        names = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
-    return "runtimes", dict(zip(names, paths))
+        sides = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
+    return "runtimes", dict(zip(sides, paths))
 
 
 def put_on_path(paths: Mapping[str, str]) -> None:

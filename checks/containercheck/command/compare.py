@@ -1,4 +1,4 @@
-"""Compare the metrics and recorded facts of two sessions, hosts, sites, months, partitions or sides."""
+"""Compare the metrics and recorded facts of two sessions, hosts, sites or months."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.command.parsers import BROKEN, FINE, parsed
-from containercheck.command.report import last_report, require_packages
 from containercheck.history import causes
 from containercheck.history.nights import stored
 from containercheck.job import contract
@@ -28,8 +27,6 @@ PERIOD = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 WORSE, BETTER, SAME, UNKNOWN = "worse", "better", "~", "?"
 #: Parts of a provenance about the software of a side; others are about observations and use.
 _RAN = ("machine", "runtimes", "image_sha256", "image_release", "mpi", "builds", "bound", "started")
-#: Parts with an entry for each side, by the side's name.
-_OF_SIDES = ("runtimes", "images", "mpi", "builds", "bound", "started")
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,8 @@ class MetricChange:
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the table and the differences, and return the exit status."""
     options, _, _ = parsed("compare", argv)
-    pairs = _pairs(options.both, options.database, place)
+    first, second = (_cases(word, options.database, place) for word in options.both)
+    pairs = of_reports(first, second)
     ranks = {WORSE: 0, BETTER: 1}
     metrics = [metric for pair in pairs for metric in _metrics(pair)]
     metrics.sort(key=lambda metric: ranks.get(metric.direction, 2))
@@ -126,9 +124,8 @@ def _counted(metrics: Sequence[MetricChange], second: str) -> str:
 def _write_page(path: Path, metrics: Sequence[MetricChange], pairs: Sequence[Pair], both: Sequence[str]) -> None:
     """Write the comparison as a page: plain columns, and folded away those for experts.
 
-    :raises ReportError: a package is missing, or the file cannot be written.
+    :raises ReportError: the file cannot be written.
     """
-    require_packages()
     # matplotlib takes half a second to load.
     from containercheck.report.page import contents
     from containercheck.report.page.cases import Table
@@ -176,26 +173,18 @@ def _lines(pairs: Sequence[Pair]) -> list[str]:
     return printed
 
 
-def _pairs(words: Sequence[str], database: Path | None, place: Workplace) -> list[Pair]:
-    """Return the pairs for two words: reports, exported lines, databases, nights or months; else parts of a session.
+def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
+    """Return the cases of a report, of exported lines (.jsonl), of a database (.db), or of nights.
+
+    The last run of each case counts.
 
     :param database: results database with the nights and months; None for the site's database.
-    :raises ReportError: there is no such report or night, or the words are of two kinds.
+    :raises ReportError: there is no such report or night.
     :raises DatabaseError, ReframeFailed, UsageError: the database cannot be read.
     """
-    known = [Path(word).is_file() or bool(PERIOD.fullmatch(word)) for word in words]
-    if all(known):
-        first, second = (_cases(word, database, place) for word in words)
-        return of_reports(first, second)
-    missing = words[known.index(False)]
-    if any(known) or missing.endswith((".json", ".jsonl", ".db")):
-        raise ReportError(f"no report {missing}: name two reports or months, or two partitions or sides of a session")
-    return in_session(collect([load(last_report(place))]), *words)
-
-
-def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
-    """Return the cases of a report, of exported lines (.jsonl), or of nights; the last run of each case counts."""
     path, period = Path(word), word
+    if not path.is_file() and not PERIOD.fullmatch(word):
+        raise ReportError(f"no report {word}: name a report, exported lines, a results database, a month or a day")
     if path.is_file():
         if path.suffix == ".jsonl":
             return exported.read(path)
@@ -223,33 +212,6 @@ def of_reports(old: Sequence[Case], new: Sequence[Case]) -> list[Pair]:
     return matched
 
 
-def in_session(cases: Sequence[Case], first: str, second: str) -> list[Pair]:
-    """Return the cases of a session for two of its partitions or two sides: runtimes, images, variants, bare.
-
-    :param first, second: ``system:partition`` or partition, or the label of a side.
-    :raises ReportError: the session has no such partitions or sides, or no case has both.
-    """
-    ran = [case for case in cases if case.provenance]
-    places = {name for case in ran for name in (case.place, case.partition)}
-    labels = {label for case in ran for label in (*(case.provenance.get(SEES) or {}), *_subjects(case))}
-    if {first, second} <= places:
-        old, new = ([case for case in ran if word in (case.place, case.partition)] for word in (first, second))
-        matched = _with_same(old, new, _shape)
-    elif {first, second} <= labels:
-        matched = _of_sides(ran, first, second)
-    else:
-        unknown = [word for word in (first, second) if word not in places | labels]
-        known = ", ".join([*sorted({case.place for case in ran}), *sorted(labels)])
-        if unknown:
-            raise ReportError(
-                f"{unknown[0]} is not a report, and not a partition or side of the last session: it has {known}"
-            )
-        raise ReportError(f"{first} and {second} are a partition and a side: name two of one kind, of {known}")
-    if not matched:
-        raise ReportError(f"no check was run with the same axes for both {first} and {second}")
-    return matched
-
-
 def _with_same(old: Sequence[Case], new: Sequence[Case], key: Callable[[Case], Any]) -> list[Pair]:
     before = {key(case): case for case in old if _has_run(case)}
     return [(_whole(before[key(case)]), _whole(case)) for case in new if _has_run(case) and key(case) in before]
@@ -267,31 +229,3 @@ def _whole(case: Case) -> Half:
 def _shape(case: Case) -> tuple[Any, ...]:
     """Return the check with its axes, without system and partition."""
     return case.application, case.variant, case.nodes, tuple(sorted(case.axes.items()))
-
-
-def _subjects(case: Case) -> list[str]:
-    """Return the labels of the sides of an acceptance; their names are their labels."""
-    sides = case.provenance.get("runtimes") or {}
-    return [name for name in sides if name not in (contract.BASELINE, contract.SUBJECT)]
-
-
-def _of_sides(cases: Sequence[Case], first: str, second: str) -> list[Pair]:
-    """Return a pair for each check and axes. The two sides may be of different cases, as each variant is a case."""
-    by_case: dict[tuple[Any, ...], dict[str, Half]] = {}
-    for case in cases:
-        for label in (first, second):
-            if label in (case.provenance.get(SEES) or {}) or label in _subjects(case):
-                by_case.setdefault(case.identity_as(""), {}).setdefault(label, _side(case, label))
-    return [(sides[first], sides[second]) for sides in by_case.values() if {first, second} <= {*sides}]
-
-
-def _side(case: Case, label: str) -> Half:
-    """Return the metrics and facts of a side. In the record, bare and the container have other names than labels."""
-    sides = {"bare": contract.BASELINE, case.variant: contract.SUBJECT}
-    name = label if label in _subjects(case) else sides.get(label, label)
-    facts: dict[str, Any] = {key: (case.provenance.get(key) or {}).get(label) or {} for key in (SEES, USES)}
-    facts.update({key: (case.provenance.get(key) or {}).get(name) or {} for key in _OF_SIDES})
-    if name == contract.SUBJECT:
-        facts["images"] = {"image_sha256": case.provenance.get("image_sha256")}
-    rows = {(row.metric, ""): row for row in case.rows if row.subject_label == label}
-    return Half(case, rows, {key: value for key, value in facts.items() if value})

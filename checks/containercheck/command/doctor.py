@@ -10,9 +10,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import reframe
 
@@ -35,15 +34,14 @@ _INDENT = "  "
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the facts and the checks, and return the exit status."""
-    options, arguments, _ = parsed("doctor", argv)
+    _, arguments, _ = parsed("doctor", argv)
     with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
             place = preconditions.require(arguments, place, anywhere=True)
             answers = ask_partitions(arguments, place, relay)
-            if not options.json:
-                print("\n".join(lines(answers)), flush=True)
-                say(ASKING)
+            print("\n".join(lines(answers)), flush=True)
+            say(ASKING)
             cases = Session(Settings(None, False, tuple(arguments)), place, relay).foresee()
         except (ReframeFailed, ReportError) as error:
             reason = reframe_process.last_error(place.log)
@@ -52,7 +50,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             say(f"stopped by {relay.stopped_by}")
             return NOT_JUDGED
     outlook = Outlook.of(answers, cases)
-    print(json.dumps(as_json(answers, outlook), indent=2) if options.json else "\n".join(of_cases(answers, outlook)))
+    print("\n".join(of_cases(answers, outlook)))
     return FINE if outlook.compares else NOT_JUDGED
 
 
@@ -186,23 +184,3 @@ def of_cases(answers: Sequence[PartitionNodes], outlook: Outlook) -> list[str]:
         return [*printed, f"{subject} can be compared with bare metal here"]
     is_login = preconditions.submitter() and {answer.partition for answer in answers} == {"generic:default"}
     return [*printed, f"next: {typed('site' if is_login else 'run')}"]
-
-
-def as_json(answers: Sequence[PartitionNodes], outlook: Outlook) -> dict[str, Any]:
-    """Return the same for programs, and for reports of bugs."""
-
-    def identities(cases: Iterable[Case]) -> list[list[Any]]:
-        return [[case.application, case.partition, case.variant, case.nodes] for case in cases]
-
-    return {
-        "containercheck": command_line.version(),
-        "reframe": reframe.VERSION,
-        "partitions": [asdict(answer) for answer in answers],
-        "will_run": identities(outlook.run),
-        "will_fail": identities(outlook.failing),
-        "not_known": identities(outlook.unknown),
-        "will_not_run": [
-            {"applications": reason.applications, "cases": len(reason.cases), "reason": reason.text}
-            for reason in table.by_reason(outlook.skipped)
-        ],
-    }

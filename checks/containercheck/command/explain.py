@@ -2,84 +2,40 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.history.nights import stored
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import Change
-from containercheck.report.view import CaseView, columns_of, line_of
+from containercheck.report.view import columns_of, line_of
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load, names
-from containercheck.results.formatting import first_line, say, typed
-from containercheck.session import preconditions, progress, reframe_process
-from containercheck.session.reframe_process import Workplace, configuration
-from containercheck.session.session import Session, Settings
+from containercheck.results.formatting import first_line
+from containercheck.session.reframe_process import Workplace
 
 _INDENT = "  "
-#: Most remedies of a further run: each one is another side.
-MOST_TRIED = 9
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the explanations, and return the exit status: 2 if there is nothing to explain."""
-    options, _, parser = parsed("explain", argv)
-    is_night = options.night or options.database
-    if is_night and options.tries:
-        parser.error("--try runs a case of the last session, and not of a night: leave --night out")
-    cases = _last_night(options, place) if is_night else collect([load(last_report(place))])
-    if options.tries:
-        cases = _with_more_tried(cases, options.case, place)
-    print("\n".join(explained(cases, options.case, "night" if is_night else "session")), flush=True)
+    options, _, _ = parsed("explain", argv)
+    print("\n".join(explained(collect([load(last_report(place, options.night))]), options.case)), flush=True)
     return 0
 
 
-def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> list[Case]:
-    """Run the failed cases with a name once more, with more remedies, and return all cases with the new results.
+def explained(cases: Sequence[Case], wanted: str) -> list[str]:
+    """Return the lines about the causes of the cases with a name.
 
-    :raises ReportError: no case has that name, or nothing is left to try.
-    :raises UsageError: no session can run here, as another one does, for example.
-    :raises OSError: a file cannot be written.
-    """
-    failed = [case for case in _chosen(cases, wanted) if selections.failure(case)]
-    if not failed:
-        raise ReportError(f"no case failed that has {wanted!r} in its name: there is nothing to try")
-    place = preconditions.require((), place, anywhere=True)
-    preconditions.require_writable([place.reports, place.stage])
-    with reframe_process.Relay() as relay, preconditions.held([place.reports, place.stage]):
-        view = CaseView(progress.Screen().is_terminal)
-        session = Session(Settings(None, True, ()), place, relay, view=view)
-        session.resume()
-        say(f"{len(failed)} case(s) are run once more, with up to {MOST_TRIED} remedies: {names(failed)}")
-        missed = session.run(failed, "-S", f"remedies={MOST_TRIED}")
-        if missed:
-            say(f"not run: {names(missed)}")
-        return session.cases
-
-
-def _chosen(cases: Sequence[Case], wanted: str, what: str = "session") -> list[Case]:
-    """Return the cases with a name.
-
+    :param wanted: a part of the name of a case, in capital or small letters.
     :raises ReportError: no case has it.
     """
     chosen = [case for case in cases if wanted.lower() in f"{names([case])} {case.name}".lower()]
     if not chosen:
-        raise ReportError(f"no case of the last {what} has {wanted!r} in its name: {names(list(cases))}")
-    return chosen
-
-
-def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list[str]:
-    """Return the lines about the causes of the cases with a name.
-
-    :param wanted: a part of the name of a case, in capital or small letters.
-    :param what: ``session`` or ``night``, for messages.
-    :raises ReportError: no case has it, or nothing is known.
-    """
+        raise ReportError(f"no case has {wanted!r} in its name: {names(list(cases))}")
     lines = []
-    for case in _chosen(cases, wanted, what):
+    for case in chosen:
         if case.result == "skip":
             lines.append(f"not run: {names([case])}: {case.skip_reason}")
             continue
@@ -107,16 +63,3 @@ def _cause(cause: Mapping[str, Any]) -> list[str]:
     if result["failed"]:
         return [*lines, f"{_INDENT}tried in vain, {label}: {result['failed']}"]
     return [*lines, f"{_INDENT}tried: {label}: {explanation.outcome(cause)}"]
-
-
-def _last_night(options: argparse.Namespace, place: Workplace) -> tuple[Case, ...]:
-    """Return the cases of the last night in the results database.
-
-    :raises ReportError: it has no night.
-    :raises DatabaseError, ReframeFailed, UsageError: it cannot be read.
-    """
-    nights, _ = stored(options.database or configuration([], place).database)
-    found = [night for night in nights if night.is_nightly]
-    if not found:
-        raise ReportError(f"the results database has no night: run {typed('nightly')} first, or leave --night out")
-    return found[-1].cases

@@ -7,12 +7,11 @@ its ranks start in one job, and explains slow runs.
 from __future__ import annotations
 
 import contextlib
-import json
-import re
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +56,7 @@ class Finding:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the findings, and return the exit status."""
-    options, _, parser = parsed("image", argv)
-    if options.json and options.markdown:
-        parser.error("--json or --markdown, not both")
+    options, _, _ = parsed("image", argv)
     host = inventory.inventory()
     runs_files = [runtime for runtime in host["runtimes"] if runtime["mounts"] and not runtime["problem"]]
     if not runs_files:
@@ -71,12 +68,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         found.append(Finding(REMARK, "run", "nothing was run: it has the program of none of our checks"))
     if names:
         found += _run(options.image, names, place, ["--here"] if options.here else [])
-    if options.json:
-        print(json.dumps({"image": asdict(image), "findings": [asdict(finding) for finding in found]}, indent=2))
-    else:
-        print("\n".join(_markdown(options.image, found) if options.markdown else _lines(found)))
-        if not options.markdown and image.checks and not names:
-            print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
+    print("\n".join(_lines(found)))
+    if image.checks and not names:
+        print(f"next: {typed('image')} {options.image} --run, or -n {next(iter(image.checks))}")
     return FINE if is_fit(found) else BROKEN
 
 
@@ -187,7 +181,8 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
 
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
         # The report of the last session is not overwritten.
-        words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
+        path = image if "://" in image else os.path.abspath(image)
+        words = [*options, "-S", f"ready_image={path}", *(word for name in names for word in ("-n", name))]
         try:
             status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
         except CommandError as error:
@@ -222,19 +217,6 @@ def _lines(found: Sequence[Finding]) -> list[str]:
         if finding.remedy:
             printed.append(f"{'':{len(PROBLEM)}}  -> {finding.remedy}")
     return [*printed, _verdict(found)]
-
-
-def _markdown(image: str, found: Sequence[Finding]) -> list[str]:
-    """Return the findings as a table of GitHub's and GitLab's Markdown."""
-    rows = [(finding.state, finding.topic, finding.text, finding.remedy) for finding in found]
-    cells = [[re.sub(r"([|\\`*_<>])", r"\\\1", cell) for cell in row] for row in rows]
-    return [
-        f"### {image}: {_verdict(found)}",
-        "",
-        "| | about | finding | remedy |",
-        "| --- | --- | --- | --- |",
-        *(f"| {' | '.join(row)} |" for row in cells),
-    ]
 
 
 def _verdict(found: Sequence[Finding]) -> str:

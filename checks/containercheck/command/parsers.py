@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from containercheck.results.formatting import speaker, typed
-from containercheck.session.usage import FULL, HERE, OPTIONS, OWN, SHORT
+from containercheck.session.usage import FULL, HERE, OPTIONS, SHORT
 
 #: Exit statuses of all commands; the last two are EX_USAGE and EX_SOFTWARE of sysexits.h.
 FINE, BROKEN, NOT_JUDGED, WRONG_USAGE, OWN_FAULT = 0, 1, 2, 64, 70
@@ -26,14 +26,6 @@ STATUSES: Mapping[int, str] = {
     NOT_JUDGED: "something could not be judged",
     WRONG_USAGE: "nothing was done: a wrong command line, system or directory, or another session here",
     OWN_FAULT: "a fault of containercheck itself, not a result",
-}
-#: Commands and options of earlier versions, and the present words for them.
-RENAMED_COMMANDS: Mapping[str, str] = {"estimate": "run --estimate"}
-RENAMED_OPTIONS: Mapping[str, str] = {
-    "--open": "--resume",
-    "--changed": "--acknowledge",
-    "--figures": "--table",
-    "--between": "the command compare",
 }
 #: An address with a user or a password (but not with an @ before a digest), or with a key in its query.
 SECRET_ADDRESS = re.compile(
@@ -72,14 +64,13 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks, and prints a line for each case, the failures and the open verdicts.",
-        ("--image", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--table", "--verbose"),
+        ("--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
         (
             ("", "all checks, in half an hour at most"),
             ("--minutes 90", "the same in 90 minutes"),
             ("-S seconds=60", "all checks, each for a minute at most"),
             ("--resume", "the open cases of the last session; their rounds count"),
             ("-n HPCC -S rounds=20", "one of them, with 20 rounds"),
-            ("--image my.sif -n '^GROMACS%'", "one of them, with an image of your own"),
         ),
         {
             0: "all is fine",
@@ -90,7 +81,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "doctor": Command(
         "Lists the facts of this system, the checks that will run, and the lacks of the others.",
-        ("--json",),
+        (),
         (
             ("", "this machine, or a node of each partition of the site's file"),
             ("-C site.py", "the nodes of another site file"),
@@ -99,20 +90,14 @@ COMMANDS: Mapping[str, Command] = {
         {0: "containers can be compared with bare metal here", 2: "they cannot, or nothing could be asked"},
         note="It changes nothing. If jobs wait in a queue, a job of seconds asks a node of each partition.",
     ),
-    "list": Command(
-        "Lists the checks with their variants, node counts, tags and maintainers.",
-        ("--full",),
-        (("", "all checks"), ("-t smoke", "those with a tag"), ("--full -n GROMACS", "one with its full axes")),
-        {0: "they are listed", 2: "no check is selected, or one does not load"},
-    ),
     "site": Command(
         "Writes a first site file from the tables of the scheduler, for you to complete.",
-        ("--system", "--scheduler"),
+        ("--system",),
         (
             ("", "print it"),
-            ("site.py --system volta", "write it for that system, or print the differences from an existing file"),
+            ("site.py --system volta", "write it for that system"),
         ),
-        {0: "it is printed or written", 1: "the existing file differs"},
+        {0: "it is printed or written"},
         words="[FILE]",
         note="It asks Slurm, PBS or Grid Engine. Container runtimes and MPI are those of this host.",
         facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "path of the site file"},
@@ -120,12 +105,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "image": Command(
         "Checks whether an image is fit for this machine: architecture, MPI, launcher, environment, start.",
-        ("--run", "--name", "--here", "--json", "--markdown"),
+        ("--run", "--name", "--here"),
         (
             ("my.sif", "a file, or an unpacked image"),
             ("my.sif --run", "also compare the application in it with bare"),
             ("my.sif -n '^GROMACS%'", "the same with a check that you name"),
-            ("docker://registry.example.org/code@sha256:... --json", "one in a registry, with output for programs"),
+            ("docker://registry.example.org/code@sha256:...", "one in a registry"),
         ),
         {
             0: "it is fit",
@@ -206,10 +191,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
-        ("--name", "--nights", "--database", "--write"),
+        ("--name", "--database", "--write"),
         (
             ("", "the bare values of all nights of the last 90 days on this system"),
-            ("-n HPCC --nights 20", "one check, with at least 20 nights"),
+            ("-n HPCC", "one check"),
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),
@@ -218,11 +203,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "explain": Command(
         "Explains a case that failed: likely causes, tried remedies, and their results.",
-        ("--night", "--try", "--database"),
+        ("--night",),
         (
             ("HPCC", "the cases of the last session with this in their name"),
-            ("HPCC --try", "the same, after one more run that tries further remedies"),
-            ("HPCC --night", "the same of the last night in the results database"),
+            ("HPCC --night", "the same of the last night"),
         ),
         {0: "the explanation is printed", 2: "there is no such case"},
         words="CASE",
@@ -230,14 +214,13 @@ COMMANDS: Mapping[str, Command] = {
         rest="",
     ),
     "compare": Command(
-        "Compares two sessions, hosts, months, partitions or sides: overheads, bare values, recorded differences.",
+        "Compares two sessions, hosts, sites or months: overheads, bare values, recorded differences.",
         ("--html", "--database"),
         (
             ("old.json new.json", "the reports of two sessions or hosts"),
             ("old.json new.json --html page.html", "the same, and a page of it"),
             ("here.jsonl there.db", "two sites, by exported lines and a results database"),
             ("2026-10 2026-11", "two months, days or nights of the results database"),
-            ("podman charliecloud", "two runtimes, images, partitions or variants of the last session"),
         ),
         {0: "no overhead is larger in B", 1: "an overhead is larger in B", 2: "there is nothing to compare"},
         words="A B",
@@ -338,17 +321,9 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     command_parser = parser(name, words)
-    for option in (word.partition("=")[0] for word in argv):
-        if option in RENAMED_OPTIONS:
-            command_parser.error(f"{option} is now {RENAMED_OPTIONS[option]}")
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
     options, rest = command_parser.parse_known_args(argv)
-    for word in rest:
-        option = word.partition("=")[0]
-        if option in OWN and option not in COMMANDS[name].options:
-            others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
-            command_parser.error(f"{option} is not an option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
     rest = _from_here(rest)
     rest = [HERE, *rest] if vars(options).get("here") else rest

@@ -72,7 +72,7 @@ class Reference:
     spread: float
 
     @classmethod
-    def of(cls, nights: Sequence[float], better: str | None = None, least: int = NIGHTS) -> Reference:
+    def of(cls, nights: Sequence[float], better: str | None = None) -> Reference:
         """Return the range that another night of the same machine leaves on the worse side in one of 1000 cases.
 
         Its middle is the median. The standard deviation is 1.4826 times the median absolute deviation (for normal
@@ -85,11 +85,10 @@ class Reference:
 
         :param nights: the value of each night.
         :param better: ``higher`` or ``lower``: the range has no end on that side. None for both ends.
-        :param least: fewest nights.
         :raises NoReference: there are too few of them, they are not above 0, or they spread too much.
         """
-        if len(nights) < least:
-            raise NoReference(f"{len(nights)} night(s), {least} are needed")
+        if len(nights) < NIGHTS:
+            raise NoReference(f"{len(nights)} night(s), {NIGHTS} are needed")
         middle = statistics.median(nights)
         if min(nights) <= 0:
             raise NoReference("values that are not above 0 have no range in parts of them")
@@ -163,18 +162,6 @@ class File:
         write_file(self.path, self.after)
 
 
-def asked(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return the options of a command line, and the arguments for ReFrame.
-
-    :raises SystemExit: the command line is wrong, or asks for help.
-    """
-    options, rest, parser = parsed("references", argv)
-    options.nights = NIGHTS if options.nights is None else options.nights
-    if options.nights < 5:
-        parser.error("--nights: of less than 5 nothing follows")
-    return options, rest
-
-
 def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | None]:
     """Return the directory of references of each partition.
 
@@ -239,7 +226,7 @@ def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workpl
     for (directory, *keys), group in groups.items():
         file = files[group[0].application, directory]
         try:
-            file.after = put(file.after, keys, *_entry(group, options.nights))
+            file.after = put(file.after, keys, *_entry(group))
             count += 1
         except NoReference as error:
             # A reason that all metrics of a case share is printed once.
@@ -255,18 +242,17 @@ def _place(metric: Series) -> str:
     return f"{metric.system}:{metric.partition}"
 
 
-def _entry(group: Sequence[Series], least: int) -> tuple[tuple[Any, ...], str]:
+def _entry(group: Sequence[Series]) -> tuple[tuple[Any, ...], str]:
     """Return the values and the comment of an entry, from the case that ran in most nights.
 
     :param group: a metric of cases with the same keys in the file. All but one belong to the full axes.
-    :param least: fewest nights of a reference.
     :raises NoReference: several cases ran in as many nights, or the nights give no reference.
     """
     metric, *others = sorted(group, key=lambda each: -len(each.points))
     if others and len(others[0].points) == len(metric.points):
         raise NoReference(f"the file's $index does not distinguish {len(group)} cases")
     nights = [point.value for point in metric.points]
-    reference = Reference.of(nights, metric.better, least)
+    reference = Reference.of(nights, metric.better)
     last = metric.points[-1].night.name
     comment = f"# median of {len(nights)} nights to {last}, spread {reference.spread:.2g} %"
     return (reference.value, reference.lower, reference.upper, metric.unit), comment
@@ -331,7 +317,7 @@ def _key(value: Any) -> str:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the proposed references, write them on request, and return the exit status."""
-    options, arguments = asked(argv)
+    options, arguments, _ = parsed("references", argv)
     files, count = propose(arguments, options, place)
     changed = [(file, diff) for file in files if (diff := file.diff())]
     for file, diff in changed:

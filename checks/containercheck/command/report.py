@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from containercheck.command.parsers import BROKEN, FINE, NOT_JUDGED, parsed
+from containercheck.history.change_points import standing
+from containercheck.history.nights import stored
+from containercheck.history.series import series
+from containercheck.report import view
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load
 from containercheck.results.formatting import typed
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Workplace
-
-#: Packages that only the page needs.
-NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -28,41 +28,21 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     return print_table(options.reports or [last_report(place)])
 
 
-def last_report(place: Workplace) -> Path:
-    """Return the path of the last session's report.
+def last_report(place: Workplace, is_night: bool = False) -> Path:
+    """Return the path of the last session's report, or of the last night's.
 
     :raises ReportError: there is none.
     :raises ReframeFailed, UsageError: ReFrame does not print its path.
     """
     path = reframe_process.configuration([], place).report or place.report
+    path = path.parent / "nightly" / "run-report.json" if is_night else path
     if not path.exists():
-        # Not above: it needs ReFrame, and a Python without ReFrame must name its missing packages.
-        from containercheck.session import preconditions
-
-        running = preconditions.runs_in(path.parent)
-        none = f"a session is running here ({running}): its report is written at its end"
-        raise ReportError(none if running else f"no session was run here yet: there is no {path}")
+        raise ReportError(f"no {'night' if is_night else 'session'} ended here yet, which writes {path}")
     return path
-
-
-def require_packages() -> None:
-    """Require the packages of pages.
-
-    :raises ReportError: this Python lacks one.
-    """
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ReportError(
-            f"{sys.executable} has no {', '.join(missing)}, which the page needs: run .venv/bin/containercheck report "
-            "(ci/setup makes .venv), or install them for it with pip"
-        )
 
 
 def print_table(reports: Sequence[Path]) -> int:
     """Print the table of these reports, and return the exit status."""
-    # Not above: a Python without packages names those that the page needs.
-    from containercheck.report import view
-
     cases = collect([load(name) for name in reports])
     print("\n".join(["", *view.lines(cases)]), flush=True)
     problems = selections.problems(cases)
@@ -76,11 +56,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
 
     :param database: None for the site's.
     """
-    require_packages()
-    # Not above: the table needs none of these.
-    from containercheck.history.change_points import standing
-    from containercheck.history.nights import stored
-    from containercheck.history.series import series
+    # matplotlib takes half a second to load.
     from containercheck.report.page import contents
 
     database = database or reframe_process.configuration([], place).database
@@ -90,10 +66,10 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     all_series = series(nights)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = contents.write(nights, all_series, standing(all_series), path, problems)
+        contents.write(nights, all_series, standing(all_series), path, problems)
     except OSError as error:
         raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
     for problem in problems:
         print(f"report: {problem}", file=sys.stderr)
-    print(f"written: {', '.join(map(str, files))}", flush=True)
+    print(f"written: {path}", flush=True)
     return 0

@@ -12,13 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck import reframe_internals
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
-from containercheck.job.container_runtimes import REGISTRY_SCHEME
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, parsed
 from containercheck.report import push, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import selections
-from containercheck.results.cases import Case, NoReport, ReportError
+from containercheck.results.cases import Case, ReportError
 from containercheck.results.formatting import say
 from containercheck.session import estimate, preconditions, progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
@@ -72,25 +70,21 @@ def session(
     place = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
     if settings.estimate:
         return _estimate(settings, place)
-    directories = [place.reports, place.stage]
-    preconditions.require_writable(directories)
-    with preconditions.held(directories), Relay() as relay:
+    with preconditions.held([place.reports, place.stage]), Relay() as relay:
         shown = None if settings.verbose else CaseView(progress.Screen().is_terminal)
         current = Session(settings, place, relay, compared=compared, view=shown)
         try:
-            problems = _measure(current, settings, bool(compared))
+            problems = _measure(current, settings)
         except ReportError as error:
             # Without a session to continue, ReFrame did not run.
-            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+            why = "" if settings.only_open else reframe_process.last_error(place.log)
             return ended([*_stopped(relay), why or str(error)], NOT_JUDGED)
-        if problems is None:
-            return 0
         problems += _stopped(relay)
     # Cases of an image's report or of a sweep over nodes are not announced.
     is_announced = conclude is None or bool(compared)
     if conclude is None:
         # An acceptance prints other tables.
-        conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
+        conclude = conclude_with_metrics if settings.verbose else _conclude_shortly
     lost = table.lost_lines(current.lost)
     if compared:
         # An unknown case is not accepted.
@@ -99,8 +93,7 @@ def session(
         say(line)
     status = conclude(current.cases, problems) or (NOT_JUDGED if lost else 0)
     if conclude is _conclude_shortly:
-        files = view.files_line(os.path.relpath(place.report), os.path.relpath(place.log))
-        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), files])), flush=True)
+        print(view.files_line(os.path.relpath(place.report), os.path.relpath(place.log)), flush=True)
     if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, even if the database does not have them.
         where = reframe_process.configuration(settings.arguments, place).database
@@ -125,31 +118,25 @@ def _estimate(settings: Settings, place: Workplace) -> int:
         try:
             cases = Session(settings, place, relay).foresee()
         except ReportError as error:
-            return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)], NOT_JUDGED)
-        full_axes = reframe_process.of_full_axes(place.log)
+            return ended([*_stopped(relay), reframe_process.last_error(place.log) or str(error)], NOT_JUDGED)
     all_cases, cases = cases, [case for case in cases if case.result != "abort"]
     run = selections.ran(cases)
     failures = [line for case in run for line in view.failure(case)]
-    lines = [*view.not_run(cases), *failures, *(estimate.lines(run) if run else [])]
-    print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
+    print("\n".join([*view.not_run(cases), *failures, *(estimate.lines(run) if run else [])]), flush=True)
     if len(cases) < len(all_cases):
         return ended([f"stopped after {len(cases)} of {len(all_cases)} cases: the totals are partial"], NOT_JUDGED)
     return ended(selections.problems(cases))
 
 
-def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[str] | None:
-    """Run a session to its end, and return its problems; None if the last session has nothing to continue.
+def _measure(current: Session, settings: Settings) -> list[str]:
+    """Run a session to its end, and return its problems.
 
     :raises UsageError: a variable is set that does not exist.
     :raises ReportError: nothing was run.
     """
     problems = current.resume() if settings.only_open else current.begin()
     if current.is_resumed and current.is_done:
-        say("nothing is open in the last session")
-        failed = [*problems, *selections.problems(current.cases)]
-        # An acceptance prints its verdict again, and failures remain.
-        if not (is_acceptance or failed or selections.is_questionable(current.cases)):
-            return None
+        say("nothing is open in the last session, with these results")
     else:
         current.go_on()
     if settings.node_hours:
@@ -159,12 +146,6 @@ def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[
 
 def _stopped(relay: Relay) -> list[str]:
     return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-
-
-def _why_nothing_ran(error: ReportError, log: Path) -> str:
-    """Return the last error of a session without results, else a line on matching cases of the full axes; or ""."""
-    full = reframe_process.of_full_axes(log) if isinstance(error, NoReport) else ""
-    return reframe_process.last_error(log) or (f"no check was run, but {full}" if full else "")
 
 
 def ended(problems: Sequence[str], status: int = BROKEN) -> int:
@@ -184,12 +165,8 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
-    # An acceptance has no --table and no --image.
-    with_table, image = getattr(options, "table", False), getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
         parser.error("--resume goes on with cases that ran: there is nothing to estimate")
-    if image:
-        rest = [*_of_image(image, rest, parser), *rest]
     return Settings(
         minutes=options.minutes,
         only_open=options.only_open,
@@ -197,24 +174,7 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         node_hours=options.node_hours,
         estimate=options.estimate,
         verbose=options.verbose,
-        table=with_table,
     )
-
-
-def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]:
-    """Return the arguments with which checks run this image instead of their own.
-
-    :param arguments: other arguments for ReFrame.
-    :raises SystemExit: there is no such image, or no check is named for it.
-    """
-    if not reframe_internals.options_of(arguments).name:
-        parser.error("an image is of one application: say which check runs it, -n NAME")
-    if "://" in image:
-        return ["-S", f"ready_image={image}"]
-    if not os.path.exists(image):
-        address = f"{REGISTRY_SCHEME}://NAME@sha256:DIGEST"
-        parser.error(f"there is no image {image}: give the path of a file or directory, or {address}")
-    return ["-S", f"ready_image={os.path.abspath(image)}"]
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

@@ -6,7 +6,6 @@ with the nodes by ``containercheck doctor``.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import platform
@@ -20,7 +19,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from containercheck.command.parsers import BROKEN, FINE, parsed
+from containercheck.command.parsers import FINE, parsed
 from containercheck.job import inventory, mpi
 from containercheck.results.formatting import say, typed, write_file
 from containercheck.session.reframe_process import Workplace
@@ -31,12 +30,13 @@ _STARTS_RANKS = re.compile(r"pmix|pmi2|cray_shasta")
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print the file, write it, or print how it differs from the present one; return the exit status."""
+    """Print the file or write it, and return the exit status.
+
+    :raises UsageError: the file exists, or cannot be written.
+    """
     options, _, _ = parsed("site", argv)
     name = options.system or "mysite"
-    cluster = find_cluster(options.scheduler)
-    if not cluster and options.scheduler:
-        raise UsageError(f"{options.scheduler} does not answer: run this on a login node, or copy config/template.py")
+    cluster = find_cluster()
     if not cluster:
         # Standard output may be the file.
         print("site: no scheduler answered: this file measures this machine", file=sys.stderr)
@@ -45,18 +45,12 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     if path is None:
         print(text, end="")
         return FINE
+    if path.exists():
+        raise UsageError(f"{path} exists, and is not changed: write another file, and compare both (diff)")
     try:
-        if path.exists():
-            present = path.read_text()
-            lines = difflib.unified_diff(
-                present.splitlines(keepends=True), text.splitlines(keepends=True), str(path), "the present state"
-            )
-            print("".join(lines), end="")
-            say(f"{path} exists, and was not changed" if present != text else f"{path} is up to date")
-            return FINE if present == text else BROKEN
         write_file(path, text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
     say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={name}")
     return FINE
 
@@ -224,13 +218,10 @@ class Cluster:
     parallel_environment: str = ""
 
 
-def find_cluster(backend: str | None = None) -> Cluster | None:
-    """Return the cluster of this host; None if no scheduler answers.
-
-    :param backend: ReFrame's name of the scheduler to ask; by default the first that answers.
-    """
+def find_cluster() -> Cluster | None:
+    """Return the cluster of this host, of the first scheduler that answers; None if none does."""
     for scheduler in SCHEDULERS:
-        kinds = scheduler.list_kinds() if backend in (None, scheduler.backend) else []
+        kinds = scheduler.list_kinds()
         if not kinds:
             continue
         if scheduler.backend == "slurm":

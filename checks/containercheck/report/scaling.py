@@ -130,13 +130,7 @@ def _line(curve: Curve, measured: Mapping[int, Measured], with_place: bool) -> s
     text += f", efficiency {_efficiencies(ups, fewest)}"
     if judged == SUBJECT:
         text += f" ({row.baseline_label or BARE} {_efficiencies(_speed_ups(BASELINE, measured, work), fewest)})"
-    left_out = (
-        f"{count(at, curve.over)} ({'no value' if _was_measured(other) else 'failed'})"
-        for at, other in curve.cases.items()
-        if at not in measured
-    )
-    missing = ", ".join(left_out)
-    return f"{text}; left out: {missing}" if missing else text
+    return text
 
 
 def _work(measured: Mapping[int, Measured]) -> list[float]:

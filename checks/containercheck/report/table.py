@@ -14,7 +14,7 @@ from containercheck.job.verdict.builds import SAME
 from containercheck.job.verdict.comparison import says_something
 from containercheck.results import selections, states
 from containercheck.results.cases import SIDE, Case, names, short_name
-from containercheck.results.formatting import by_key, columns, first, number, typed
+from containercheck.results.formatting import by_key, columns, count, first, number, typed
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row, is_finite
 from containercheck.results.sides_seen import USES
 
@@ -24,8 +24,8 @@ LOPSIDED = 0.3
 NAME, PARTITION = "NAME", "PARTITION"
 #: Numbers and names of processes in a note on disturbed rounds.
 DISTURBERS = re.compile(r"(the machine is busy): .*?(?=\. )|\d+ of \d+ (rounds disturbed) by .*(?= and replaced)")
-#: Most cases with one line each for the same note, and number of named cases if more cases share a line.
-FEW, NAMED = 3, 2
+#: Most cases that the line of a note names.
+NAMED = 3
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -123,25 +123,15 @@ def verdict(row: Row, counted: bool = False) -> str:
 def questions(cases: Iterable[Case]) -> list[str]:
     """Return a line for each case with open metrics that are too slow, then for each with metrics that are too fast."""
     cases = [case for case in cases if not selections.failure(case)]
-    slow = [(case, selections.asking(case, [selections.SLOWER])) for case in cases]
-    fast = [(case, selections.asking(case, [selections.FASTER])) for case in cases]
-    slow_lines = [f"TOO SLOW, not yet certain: {names([case])}: {_together(rows)}" for case, rows in slow if rows]
-    return slow_lines + [f"QUESTION: {names([case])}: {_described(rows)}" for case, rows in fast if rows]
-
-
-def _together(rows: Iterable[Row]) -> str:
-    """Return the overheads of metrics, grouped by tolerance and number of rounds above it."""
-    by_tolerance: dict[str, list[str]] = {}
-    for row in rows:
-        unit, accepted = row.overhead_unit, row.accepted[1]
-        above = f", above {number(accepted, 3)} {unit} in {row.above} of {row.rounds} rounds"
-        overhead = f"{row.metric} {number(row.overhead, 2, '+')} {unit}"
-        by_tolerance.setdefault("" if accepted is None else above, []).append(overhead)
-    return "; ".join(f"{', '.join(overheads)}{above}" for above, overheads in by_tolerance.items())
-
-
-def _described(rows: Iterable[Row]) -> str:
-    return "; ".join(f"{row.metric} is {states.describe(row)}" for row in rows)
+    lines = []
+    for kind, title in (
+        (selections.SLOWER, "TOO SLOW, not yet certain"),
+        (selections.FASTER, "QUESTION, does it compute the same"),
+    ):
+        for case in cases:
+            rows = [f"{row.metric} {overhead(row)}" for row in selections.asking(case, [kind])]
+            lines += [f"{title}: {names([case])}: {', '.join(rows)}"] if rows else []
+    return lines
 
 
 def same_builds(cases: Iterable[Case]) -> list[str]:
@@ -232,24 +222,33 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
 
 
 def notes(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each note and case; if many cases have notes that differ in names only, one line for all."""
-    by_kind: dict[str, dict[tuple[str, str], None]] = {}
-    for case in cases:
-        # The rounds of earlier runs count in the final result, so their notes are shown too.
-        for note in (note for run in (*case.earlier, case) for note in run.notes):
-            by_kind.setdefault(DISTURBERS.sub(r"\1\2", note), {})[short_name(case), note] = None
+    """Return a line for each note with its cases; notes that differ in names of processes share a line without them."""
+    # The rounds of earlier runs count in the final result, so their notes are shown too.
+    noted = [(short_name(case), note) for case in cases for run in (*case.earlier, case) for note in run.notes]
     lines = []
-    for kind, noted in by_kind.items():
-        names = list(dict.fromkeys(name for name, _ in noted))
-        together = [(f"{len(names)} cases ({first(names, NAMED)})", kind)]
-        lines += [f"{name}: {note}" for name, note in (together if len(names) > FEW else noted)]
+    for kind, group in by_key(noted, lambda each: DISTURBERS.sub(r"\1\2", each[1])).items():
+        names, notes = (list(dict.fromkeys(texts)) for texts in zip(*group))
+        lines.append(f"{first(names, NAMED)}: {notes[0] if len(notes) == 1 else kind}")
     return lines
 
 
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on open verdicts; none without a comparison."""
-    judged = sum(len(selections.judged(case)) for case in cases)
-    return [_open(cases, judged)] if judged else []
+    """Return the line on open verdicts, with what would close them; none without a comparison."""
+    judged, open_count = sum(len(selections.judged(case)) for case in cases), len(selections.open_metrics(cases))
+    if not judged:
+        return []
+    if not open_count:
+        return [f"{count(judged, 'verdict')} closed, none open"]
+    text = f"{open_count} of {count(judged, 'verdict')} open{_kinds(cases)}"
+    closing = [need.case for need in selections.needs(cases) if need.metrics]
+    forecast = selections.plan(closing)
+    if forecast.cases and all(map(selections.is_foreseeable, closing)):
+        minutes = max(1, math.ceil(forecast.takes / 60))
+        goes_on = f"{typed('run')} --minutes {minutes} --resume"
+        return [f"{text}; {count(minutes, 'more minute')} would close {forecast.metrics}: {goes_on}"]
+    if selections.needs(cases):
+        return [f"{text}, after too few rounds for a forecast: {typed('run')} --resume"]
+    return [f"{text}; more rounds would close none: it takes longer runs or a quieter machine"]
 
 
 def _kinds(cases: Sequence[Case]) -> str:
@@ -257,26 +256,3 @@ def _kinds(cases: Sequence[Case]) -> str:
     counts = collections.Counter(row.open_kind for case in cases for row in selections.open_rows(case))
     phrases = [f"{counts[kind]} {words}" for kind, words in selections.KINDS.items() if counts[kind]]
     return f" ({', '.join(phrases)})" if phrases else ""
-
-
-def _open(cases: Sequence[Case], judged: int) -> str:
-    open_count = len(selections.open_metrics(cases))
-    if not open_count:
-        return "the only verdict is closed" if judged == 1 else f"all {judged} verdicts closed"
-    text = (
-        f"{open_count} of {judged} verdicts {'is' if open_count == 1 else 'are'} open"
-        if judged > 1
-        else "the only verdict is open"
-    )
-    text += _kinds(cases) if open_count > 1 else ""
-    pronoun = "it" if open_count == 1 else "them"
-    closing = [need.case for need in selections.needs(cases) if need.metrics]
-    forecast = selections.plan(closing)
-    if forecast.cases and all(map(selections.is_foreseeable, closing)):
-        minutes = max(1, math.ceil(forecast.takes / 60))
-        closed = pronoun if forecast.metrics == open_count else f"{forecast.metrics} of {pronoun}"
-        goes_on = f"{typed('run')} --minutes {minutes} --resume"
-        return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {closed}: {goes_on}"
-    if selections.needs(cases):
-        return f"{text} after too few rounds for a forecast: {typed('run')} --resume"
-    return f"{text}, and more rounds would not close {pronoun}: it takes longer runs or a quieter machine"

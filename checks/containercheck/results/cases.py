@@ -23,6 +23,8 @@ DEFAULT_PLATFORM = (contract.PLATFORM, contract.FIRST_PLATFORM)
 SIDE = "side "
 #: Results without information about the case: an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
+#: Message if there is no report, or no case in it.
+NO_CHECK_RAN = "no check was run: nothing matches the selection (full axes: --full), or no check file loads"
 #: Most nodes of a job that a sentence names.
 NAMED_NODES = 3
 
@@ -35,9 +37,6 @@ _STORED = {
     "building": "time_compile",
     "when": "job_completion_time_unix",
     "performance": "perfvalues",
-    "commands": "prerun_cmds",
-    "stage": "stagedir",
-    "output": "outputdir",
     "file": "filename",
 }
 
@@ -46,10 +45,6 @@ Key = tuple[str, str, str, str]
 
 class ReportError(CommandError):
     """A report cannot be read."""
-
-
-class NoReport(ReportError):
-    """There is no report, because no check was run."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +74,6 @@ class Case:
     :ivar tags: tags of the check; ``full`` for the full axes.
     :ivar performance: values that ReFrame logs, by system, partition and name: value, reference, its lower and upper
         bound (fractions, None for none), unit, result.
-    :ivar commands: commands of its job before the rounds, with the scripts of the sides.
-    :ivar stage: working directory of its job.
-    :ivar output: directory with the kept files of the job; empty if it did not pass.
     :ivar file: file of the check.
     :ivar reproducer: script that repeats one run of a side alone; empty if there is none.
     :ivar compared: the compared things; keys: see ``containercheck.results.earlier_sessions``.
@@ -118,9 +110,6 @@ class Case:
     hashcode: str = ""
     tags: tuple[str, ...] = ()
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
-    stage: str = ""
-    output: str = ""
     file: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)
@@ -195,8 +184,7 @@ def short_name(case: Case) -> str:
 def load(path: Path) -> dict[str, Any]:
     """Read a report that ReFrame wrote.
 
-    :raises NoReport: there is no file.
-    :raises ReportError: it is not a report, or another version of this library wrote its results.
+    :raises ReportError: it is not a report, no check was run, or another version of this library wrote its results.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
@@ -205,7 +193,7 @@ def load(path: Path) -> dict[str, Any]:
         for raw in (raw for run in report["runs"] for raw in run["testcases"]):
             require_readable(raw.get("results") or ())
     except FileNotFoundError:
-        raise NoReport("no check was run: nothing matches the selection, or no check file loads") from None
+        raise ReportError(NO_CHECK_RAN) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
     return report

@@ -92,12 +92,10 @@ class Row:
     :ivar expected: whether a reference expects this overhead.
     :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty if nothing was compared.
     :ivar rounds: number of rounds that were compared.
-    :ivar above: number of compared rounds with an overhead above the accepted one.
     :ivar spread: spread of the rounds, in ``overhead_unit``.
     :ivar rounds_needed: total number of rounds to close an open verdict; None for too many.
     :ivar round_seconds: duration of a round.
     :ivar open_kind: kind of an open verdict (job/stats/forecasts.py).
-    :ivar bound: the largest overhead that is not excluded; None if there is none yet.
     :ivar answer: message about an open verdict.
     :ivar known_spread: spread that was known before the rounds; None if it was not.
     :ivar spread_source: source of the known spread.
@@ -107,10 +105,6 @@ class Row:
     :ivar emulated: whether the nodes' processors are emulated.
     :ivar duet: whether both sides ran at the same time, each on half of a node.
     :ivar answers_compared: whether the check has answers, which show if both sides computed the same.
-    :ivar measures: parts of the machine on which the metric depends, as its check declares them; empty for all of them,
-        and in old rows.
-    :ivar confirmation: result of fresh rounds of the same job after a failure (job/verdict/comparison.py):
-        ``confirmed``, ``refuted``, ``unconfirmed``, or ``busy`` if other processes explain it; empty if nothing failed.
     """
 
     metric: str
@@ -133,12 +127,10 @@ class Row:
     expected: bool = False
     verdict: str = ""
     rounds: int = 0
-    above: int = 0
     spread: float | None = None
     rounds_needed: int | None = None
     round_seconds: float = 0.0
     open_kind: str = ""
-    bound: float | None = None
     answer: str = ""
     known_spread: float | None = None
     spread_source: str = ""
@@ -148,8 +140,6 @@ class Row:
     emulated: bool = False
     duet: bool = False
     answers_compared: bool = True
-    measures: tuple[str, ...] = ()
-    confirmation: str = ""
 
     @property
     def is_comparison(self) -> bool:

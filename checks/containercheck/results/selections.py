@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from containercheck.job.stats.boundaries import HORIZON
 from containercheck.job.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER, is_believable
-from containercheck.results.cases import Case, Key, on_nodes
+from containercheck.results.cases import NO_CHECK_RAN, Case, Key, on_nodes
 from containercheck.results.formatting import by_key
 from containercheck.results.row import FAIL, OPEN, Row
 
@@ -72,7 +72,7 @@ def ran(cases: Sequence[Case]) -> list[Case]:
 def problems(cases: Sequence[Case]) -> list[str]:
     """Return messages about the problems of the cases."""
     if not cases:
-        return ["no check was run: nothing matches the selection, or no check file loads"]
+        return [NO_CHECK_RAN]
     failed = sum(failure(case) is not None for case in cases)
     if failed:
         return [f"{failed} of {len(cases)} checks failed: see above"]

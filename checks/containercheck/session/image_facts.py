@@ -14,13 +14,9 @@ from typing import Any
 from containercheck.job import inventory, mpi, runtime_start, texts
 from containercheck.job.build import image_files
 from containercheck.job.contract import CHECKS
+from containercheck.job.explain.causes import rule_of_variable
 from containercheck.results.formatting import CommandError
 
-#: Variables of an image that change the speed of programs or the cores on which they run.
-HURTING = (
-    r"(OMP_NUM_THREADS|OMP_PLACES|OMP_PROC_BIND|GOMP_CPU_AFFINITY|KMP_AFFINITY|OPENBLAS_\w+|MKL_\w+|LD_PRELOAD"
-    r"|OMPI_MCA_\w+|PMIX_MCA_\w+|UCX_\w+|FI_\w+|I_MPI_\w+|MPICH_\w+)"
-)
 #: Programs of the system, which do not identify an application.
 _COMMON = ("cat", "python", "python3", "java", "sh", "bash")
 #: Libraries of fabrics and of GPUs, by the beginning of their names.
@@ -70,7 +66,7 @@ class ImageFacts:
     :ivar size: size of the file in bytes; 0 for a directory.
     :ivar libc: version of the GNU C library; None for another library.
     :ivar system: name and release of its operating system.
-    :ivar variables: variables that it sets and that change the runs of programs.
+    :ivar variables: variables that it sets and that can slow programs (job/explain/rules.ini).
     :ivar families: families of its MPI libraries, keys of ``mpi.ABIS``, each with a library.
     :ivar other_mpi: MPI libraries of unknown families.
     :ivar mpi_version: version of its MPI, from the output of the MPI's program; empty if it has none.
@@ -187,7 +183,7 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
     return {
         "libc": (int(libc[1]), int(libc[2])) if libc else None,
         "system": next(iter(printed_by_kind.get("system", ())), ""),
-        "variables": {name: value for name, _, value in pairs if re.fullmatch(HURTING, name)},
+        "variables": {name: value for name, _, value in pairs if rule_of_variable(name)},
         "families": families,
         "other_mpi": tuple(name for name in own_mpi if not mpi.family_of(name) and re.search(r"\.so\.\d+$", name)),
         "mpi_version": " ".join(inventory.first_line("\n".join(printed_by_kind.get("version", ()))).split()),

@@ -10,18 +10,16 @@ import os
 import re
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from containercheck import reframe_internals
 from containercheck.job import locks
-from containercheck.results.formatting import say, typed
+from containercheck.results.formatting import typed
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Configuration, ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
-from containercheck.site import jobs
 
 #: ReFrame's message if the requested system is not in a configuration file (reframe/core/config.py).
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
@@ -48,26 +46,7 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
     place = replace(place, report_file=place.report_file or configured.report, stage_directory=configured.stage)
     if configured.system["name"] == reframe_process.BUILTIN:
         _refuse_wrong_host(arguments, configured, anywhere)
-    if job := jobs.outer_job():
-        say(f"started inside {job}: its variables are for runs in its allocation only")
     return place
-
-
-def require_writable(directories: Iterable[Path]) -> None:
-    """Check that directories are writable, and make missing ones.
-
-    :raises UsageError: a directory is not writable.
-    """
-    for directory in directories:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=directory):
-                pass
-        except OSError as error:
-            raise UsageError(
-                f"cannot write into {directory}: {error.strerror}; name other directories: RFM_PREFIX=DIR "
-                "RFM_REPORT_FILE=DIR/report.json"
-            ) from None
 
 
 def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anywhere: bool) -> None:
@@ -97,32 +76,22 @@ def submitter() -> str:
     return next(filter(shutil.which, SUBMITTERS), "")
 
 
-def runs_in(directory: Path) -> str:
-    """Return the process of the session that runs in a directory; empty for none."""
-    if (directory / LOCK).exists():
-        try:
-            with locks.flocked(directory / LOCK, shared=True, waiting="", patience=0):
-                pass
-        except locks.HeldError as error:
-            return error.holder
-    return ""
-
-
 @contextlib.contextmanager
 def held(directories: Iterable[Path]) -> Iterator[None]:
     """Lock these directories for this session, and make missing ones.
 
-    :raises UsageError: another session holds one of them. This function does not wait for it.
-    :raises OSError: a directory cannot be made or written to.
+    :raises UsageError: a directory is not writable, or another session holds it. This function does not wait for it.
     """
+    others = "name other directories with RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
     with contextlib.ExitStack() as stack:
         for directory in sorted({path.resolve() for path in directories}):
-            directory.mkdir(parents=True, exist_ok=True)
             try:
+                directory.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(locks.flocked(directory / LOCK, shared=False, waiting="", patience=0))
             except locks.HeldError as error:
                 raise UsageError(
-                    f"another session writes into {directory} (held by {error.holder}): end it, or name other "
-                    "directories with RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
+                    f"another session writes into {directory} (held by {error.holder}): end it, or {others}"
                 ) from None
+            except OSError as error:
+                raise UsageError(f"cannot write into {directory}: {error.strerror or error}; {others}") from None
         yield

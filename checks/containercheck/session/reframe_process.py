@@ -38,8 +38,6 @@ BUILTIN = "generic"
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
-#: Last line about cases that were not generated (application/interface.py).
-FULL_AXES = r"^(\d+ more case\(s\) of all checks belong to the full axes.*)"
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"
 #: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/__init__.py).
@@ -381,11 +379,6 @@ def last_error(log: Path) -> str:
 def not_stored(log: Path) -> str:
     """Return ReFrame's warning that it could not write the last results into its database; else empty."""
     return _logged(log, NOT_STORED)
-
-
-def of_full_axes(log: Path) -> str:
-    """Return the line on selected cases of the full axes that were not generated; empty without one."""
-    return _logged(log, FULL_AXES)
 
 
 def left_out(log: Path) -> list[str]:

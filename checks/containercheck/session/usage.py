@@ -74,32 +74,15 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "write a page of it; in report, of the last night and its trends",
     },
-    "--image": {
-        "metavar": "IMAGE",
-        "help": "run the checks named by -n with this image, a path or an address, in place of their own",
-    },
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
-    "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
-    "--night": {"action": "store_true", "help": "explain the last night of the results database, not the last session"},
-    "--try": {
-        "dest": "tries",
-        "action": "store_true",
-        "help": "run the case once more, with all untried remedies that may prove a cause",
-    },
+    "--night": {"action": "store_true", "help": "explain the last night, not the last session"},
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
-    "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
-    "--scheduler": {
-        "choices": ("slurm", "pbs", "sge"),
-        "help": "the scheduler to ask; by default the first of these that answers",
-    },
     "--system": {"metavar": "NAME", "help": "name of the system"},
-    "--json": {"action": "store_true", "help": "print it as one JSON object, for programs and reports of bugs"},
     "--database": {
         "type": Path,
         "metavar": "DB",
         "help": "results database to read (default: that of the site file, else reports/results.db)",
     },
-    "--nights": {"type": int, "metavar": "N", "help": "fewest nights of a reference (default: 10)"},
     "--write": {
         "nargs": "?",
         "const": "",
@@ -116,16 +99,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 #: Short forms of options.
 SHORT = {"--name": "-n"}
-#: Options that ReFrame has too, with the same meaning.
-REFRAMES = ("--name", "--verbose", "--system")
 #: ReFrame's argument for --here: its built-in system, which matches every machine.
 HERE = "--system=generic"
 #: ReFrame's arguments for --full.
 FULL = ("-S", "full=yes")
 #: Action of ReFrame that prints its configuration. A second action on the command line is an error.
 ASKED = "--show-config"
-#: Options that ReFrame does not know.
-OWN = tuple(name for name in OPTIONS if name not in REFRAMES)
 
 
 def complaint(output: str) -> str:

@@ -61,17 +61,12 @@ class Job:
 
 
 def _lacking(program: str) -> str:
-    """Return the commands that report a missing program of the image, the searched PATH, and a mount that may hide it.
+    """Return the command that reports a missing program of the image, and the searched PATH.
 
     :param program: its name or path, quoted.
     """
-    place, searched = (program, "") if "/" in program else ('"$PATH"', " in $PATH")
-    return (
-        f'hidden=; case :{place} in *:"$HOME"/*) while read -r _ place _; do case $place:$HOME/ in /:*) ;; '
-        '"$place:$place"/*) hidden=". The home is mounted over $place and hides files of the image: install the '
-        'program elsewhere in the image" ;; esac; done </proc/mounts ;; esac; '
-        f'echo "error: no software: the image has no" {program}"{searched}$hidden" >&2'
-    )
+    searched = "" if "/" in program else " in $PATH"
+    return f'echo "error: no software: the image has no" {program}"{searched}" >&2'
 
 
 def job_commands(

@@ -28,35 +28,21 @@ from containercheck.site.sites import Site, usable_processors
 QUIET = 2.0
 
 
-def duet_obstacle(
-    site: Site,
-    metrics: Sequence[Metric],
-    *,
-    nodes: int = 1,
-    sides: int = 2,
-    runtime: Runtime | None = None,
-    gpus: bool = False,
-) -> str:
-    """Return why the sides cannot run at the same time; empty if they can.
+def can_be_duet(
+    site: Site, metrics: Sequence[Metric], *, nodes: int = 1, sides: int = 2, runtime: Runtime | None = None
+) -> bool:
+    """Return whether two sides can run at the same time, each on half of this machine, and be compared so.
+
+    A scheduler places ranks itself, and a daemon its containers.
 
     :param metrics: metrics that the check declares.
     :param nodes: number of nodes of the job.
     :param sides: number of sides.
     :param runtime: runtime of the container; None without one.
-    :param gpus: whether the program uses GPUs of the node.
     """
-    usable, cores = usable_processors(), site.cores or 0
-    obstacles = {
-        f"{sides} sides are compared": sides != 2,
-        "it runs on several nodes": nodes != 1,
-        "none of its metrics can be compared so": not any(metric.duet for metric in metrics),
-        f"jobs of {site.partition} run under a scheduler, which places ranks itself": not site.is_here,
-        f"{site.partition} has no two cores": cores < 2,
-        f"this session may use {usable} of its {cores} cores": usable < cores,
-        "both sides would share its GPUs": gpus,
-        "a daemon starts its container, wherever it likes": bool(runtime and not runtime.starts_containers),
-    }
-    return next((obstacle for obstacle, applies in obstacles.items() if applies), "")
+    is_whole = site.is_here and 2 <= (site.cores or 0) <= usable_processors()
+    can_be_confined = runtime is None or runtime.starts_containers
+    return sides == 2 and nodes == 1 and is_whole and can_be_confined and any(metric.duet for metric in metrics)
 
 
 def half_of(site: Site) -> Site:
@@ -72,21 +58,24 @@ def on_hypervisor() -> bool:
     return this_node.is_virtual(texts.small(this_node.CPUINFO))
 
 
-def is_duet(wanted: bool | None, gains: bool, metrics: Sequence[Metric], obstacle: str) -> bool:
+def is_duet(wanted: bool | None, gains: bool, metrics: Sequence[Metric], can_be: bool) -> bool:
     """Return whether the sides of a check run at the same time.
 
     By default they do on a virtual machine if the check gains by it and all its metrics can be measured so.
 
     :param wanted: the option ``duet``; None for the default.
     :param gains: whether the rounds of the check spread less then.
-    :param obstacle: see :func:`duet_obstacle`.
+    :param can_be: whether they can: see :func:`can_be_duet`.
     :raises LayoutError: it is wanted, and not possible.
     """
-    if wanted and obstacle:
-        raise LayoutError(f"cannot be measured as a duet: {obstacle}")
+    if wanted and not can_be:
+        raise LayoutError(
+            "cannot be measured as a duet: that takes two sides, metrics that suit it, and this whole machine without "
+            "its GPUs, a scheduler or a daemon of containers"
+        )
     if wanted is not None:
         return wanted
-    return gains and not obstacle and all(metric.duet for metric in metrics) and on_hypervisor()
+    return gains and can_be and all(metric.duet for metric in metrics) and on_hypervisor()
 
 
 def duet_metrics(metrics: Sequence[Metric]) -> list[Metric]:

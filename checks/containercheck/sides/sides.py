@@ -11,8 +11,7 @@ sides like any others::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from containercheck.application.declare import Neighbour, Step
 from containercheck.job.container_runtimes import Runtime
@@ -201,7 +200,3 @@ class Side:
             container = {"host_mpi": self.container.host_mpi is not None, "image": self.container.image}
             facts.update({"contained": True, **container, "trees": [*self.container.software_trees]})
         return {**facts, "accepted": margins if self.replaces else {}}
-
-    def changed(self, **facts: Any) -> Side:
-        """Return this side with other values for some of its fields."""
-        return replace(self, **facts)

@@ -152,7 +152,6 @@ class Software:
     :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI in them
         counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
-    :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
     :ivar tolerance: accepted overhead in percent, for metrics without a tolerance. The extra ``tolerances``, by metric,
         takes precedence.
     :ivar input: the published input, a path or ``address#sha256=<digest>``, which is fetched once. Default: the
@@ -171,7 +170,6 @@ class Software:
     image_executable: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     launcher_options: list[str] = extra(typ.List[str], list)
-    image_launcher_options: list[str] = extra(typ.List[str], list)
     tolerance: float | None = extra(numbers.Real, size=PERCENT)
     input: str | None = extra(str)
     options: list[str] = extra(typ.List[str], list)
@@ -210,17 +208,25 @@ def checked(declaration: type, settings: object, where: str) -> dict[str, Any]:
     return values
 
 
-def refuse_unknown(names: Iterable[str], known: Collection[str], where: str, hint: str = "") -> None:
+def refuse_misspelt(names: Iterable[str], known: Collection[str], where: str) -> None:
+    """Check that no name resembles a known one: others are those of a site's own checks, of which some are not loaded.
+
+    :param where: place in the site file, for the message.
+    :raises SiteError: a name resembles a known one.
+    """
+    refuse_unknown([name for name in names if nearest(name, known)], known, where)
+
+
+def refuse_unknown(names: Iterable[str], known: Collection[str], where: str) -> None:
     """Check that all names are known.
 
     :param where: place in the site file, for the message.
-    :param hint: further advice at the end of the message.
     :raises SiteError: a name is not known; the message has the nearest known name, or all of them.
     """
     for name in sorted(set(names) - set(known)):
         near = "caches" if name.endswith("_cache") and "caches" in known else nearest(name, known)
         advice = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}."
-        raise SiteError(f"{where}: unknown {name!r}: {advice}{hint}")
+        raise SiteError(f"{where}: unknown {name!r}: {advice}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

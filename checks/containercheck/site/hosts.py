@@ -45,10 +45,6 @@ class UnseenError(UnknownError):
     """Report a host that could not answer because it does not see the stage directory; the message has the remedy."""
 
 
-class GivenUpError(UnknownError):
-    """Report a host that did not answer because its job waited too long; the message has the time."""
-
-
 @dataclass(frozen=True)
 class HostAnswer:
     """Hold the answer of a host.
@@ -91,46 +87,27 @@ def release_for(version: Version) -> str:
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    If its jobs do not run on this machine, a job asks one of its nodes: once in a session, or twice if that fails.
+    If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
 
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
     """
-    libc = os.confstr("CS_GNU_LIBC_VERSION") or "" if site.is_here else _facts_of(site)["host"]["libc"]
+    if site.is_here:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    else:
+        answer = ask(site.partition)
+        if answer.error:
+            raise answer.error
+        libc = answer.facts["host"]["libc"]
     version = _VERSION.search(libc)
     if not version:
         raise UnknownError(f"its C library is {libc or 'not GNU'}")
     return int(version[1]), int(version[2])
 
 
-def mpi_libraries_of(site: Site) -> set[str]:
-    """Return the name of an MPI library of each family that the loader finds on a partition's hosts, without modules.
-
-    :raises UnknownError: the node did not answer.
-    """
-    return {library["library"] for library in _facts_of(site)["mpi"]}
-
-
-def _facts_of(site: Site) -> Mapping[str, Any]:
-    """Return the facts of a node of a partition.
-
-    :raises UnknownError: the node did not answer.
-    """
-    answer = ask(site.partition)
-    if answer.error:
-        raise answer.error
-    return answer.facts
-
-
 @functools.cache
 def ask(name: str) -> HostAnswer:
-    """Return the answer of a node of a partition; if the first job gets no answer, another job asks.
-
-    A job that waited too long is not repeated.
-    """
-    answer = ask_all([name])[name]
-    if answer.facts or isinstance(answer.error, GivenUpError):
-        return answer
+    """Return the answer of a node of a partition."""
     return ask_all([name])[name]
 
 
@@ -159,7 +136,7 @@ class _Question:
 
         :param place: directory of the job, which is made.
         """
-        getlogger().info(f"asking a node of {name} for its C library and MPI")
+        getlogger().info(f"asking a node of {name} for its C library")
         partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
         site = Site.of(partition)
         # Grid Engine reads a relative directory as one below the user's home.
@@ -208,8 +185,7 @@ class _Question:
         except (ReframeError, OSError, ValueError) as error:
             # The last line of a failed command; ReFrame's message has all of them.
             message = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
-            kind = GivenUpError if "maximum pending time" in message[0] else UnknownError
-            self._error = kind(f"its job failed: {message[0]}")
+            self._error = UnknownError(f"its job failed: {message[0]}")
 
     def __enter__(self) -> _Question:
         """Return the question."""

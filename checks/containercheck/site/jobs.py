@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
@@ -16,7 +14,7 @@ from reframe.core.schedulers import Job
 from reframe.core.systems import SystemPartition
 
 from containercheck import reframe_internals
-from containercheck.job import texts
+from containercheck.job import inventory, texts
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
@@ -26,8 +24,6 @@ _OUT_OF_SERVICE = {"down", "drained", "draining", "fail", "failing", "error", "i
 _NAMED = 3
 #: Options of Slurm that keep a job off nodes, or on them.
 OFF, ON = "exclude", "nodelist"
-#: Time limit of a command of Slurm, in seconds.
-COMMAND_LIMIT = 30
 #: Longest wait of a job on this machine for others that measure or build, in seconds.
 TURN = 6 * 3600.0
 #: Longest wait, in seconds, for a controller of Slurm that does not answer, and for a job in a transient state.
@@ -120,46 +116,20 @@ def one_at_a_time() -> None:
         reframe_internals.run_one_at_a_time(partition)
 
 
-@dataclass(frozen=True)
-class OuterScheduler:
-    """Describe a scheduler that a process can recognize from inside a job.
-
-    :ivar title: name for people.
-    :ivar keys: variables that a job has; the first is its number.
-    :ivar variables: pattern of the variables that describe the job, without settings of the site or the user.
-    """
-
-    title: str
-    keys: tuple[str, ...]
-    variables: str
-
-
-#: Sources: the manuals sbatch(1) and srun(1) of Slurm, qsub(1B) of OpenPBS, and qsub(1) of Grid Engine.
-OUTER_SCHEDULERS = (
-    OuterScheduler(
-        "Slurm",
+#: For each scheduler the variables that a job has, and a pattern of those that describe it, without settings of site or
+#: user. Sources: the manuals sbatch(1) and srun(1) of Slurm, qsub(1B) of OpenPBS, and qsub(1) of Grid Engine.
+OUTER_JOBS = (
+    (
         ("SLURM_JOB_ID",),
         r"SLURMD?_(?!(CONF|CONF_SERVER|MPI_TYPE|CLUSTERS|TIME_FORMAT|JWT)$)\w+|PMI2?_\w+|PMIX_(?!MCA_)\w+",
     ),
-    OuterScheduler("PBS", ("PBS_JOBID",), r"PBS_(?!(SERVER|DEFAULT|CONF_FILE|EXEC|HOME|DPREFIX)$)\w+"),
-    OuterScheduler(
-        "Grid Engine",
+    (("PBS_JOBID",), r"PBS_(?!(SERVER|DEFAULT|CONF_FILE|EXEC|HOME|DPREFIX)$)\w+"),
+    (
         ("JOB_ID", "SGE_ROOT"),
         r"JOB_(ID|NAME|SCRIPT)|NSLOTS|NHOSTS|NQUEUES|PE|PE_HOSTFILE|QUEUE|REQUEST|RESTARTED|"
         r"SGE_(?!(ROOT|CELL|CLUSTER_NAME|QMASTER_PORT|EXECD_PORT|ARCH)$)\w+",
     ),
 )
-
-
-def _outer_scheduler(environment: Mapping[str, str]) -> OuterScheduler | None:
-    """Return the scheduler of the job that these variables describe; None outside of a job."""
-    return next((each for each in OUTER_SCHEDULERS if all(key in environment for key in each.keys)), None)
-
-
-def outer_job(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the job in which this process runs, such as ``Slurm job 12``; empty outside of a job."""
-    scheduler = _outer_scheduler(environment)
-    return f"{scheduler.title} job {environment[scheduler.keys[0]]}" if scheduler else ""
 
 
 def leave_outer_job(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -169,10 +139,10 @@ def leave_outer_job(environment: MutableMapping[str, str] = os.environ) -> None:
     nodes from them, and Open MPI its slots. They stay if a partition of the system is to use this allocation: a local
     one with srun as its launcher, or with several nodes.
     """
-    scheduler = _outer_scheduler(environment)
-    if scheduler is None or any(map(_uses_outer_job, runtime().system.partitions)):
+    described = next((pattern for keys, pattern in OUTER_JOBS if all(key in environment for key in keys)), None)
+    if described is None or any(map(_uses_outer_job, runtime().system.partitions)):
         return
-    for name in [name for name in environment if re.fullmatch(scheduler.variables, name)]:
+    for name in [name for name in environment if re.fullmatch(described, name)]:
         del environment[name]
 
 
@@ -271,11 +241,7 @@ def _values_of(flags: str, options: str) -> list[str]:
 
 def _list_nodes(*options: str) -> list[list[str]]:
     """Return partition, its state, name, state and reason of each node that sinfo lists; none if it fails."""
-    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
-    try:
-        output = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return []
+    _, output = inventory.output_of(["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options])
     return [row for row in (line.strip().split("|", 4) for line in output.splitlines()) if len(row) == 5]
 
 
@@ -305,14 +271,10 @@ def appears(finished: Callable[[], bool]) -> bool:
 
 def _shown(jobid: str, name: str = "JobState") -> str | None:
     """Return a value that scontrol shows for a job: None if Slurm no longer knows the job, empty without an answer."""
-    command = ["scontrol", "show", "job", "-o", jobid]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMMAND_LIMIT)
-    except subprocess.TimeoutExpired:
-        return ""
-    if match := re.search(rf"\b{name}=(\S+)", result.stdout):
+    _, output = inventory.output_of(["scontrol", "show", "job", "-o", jobid])
+    if match := re.search(rf"\b{name}=(\S+)", output):
         return match[1]
-    return None if "Invalid job id" in result.stderr else ""
+    return None if "Invalid job id" in output else ""
 
 
 def outlast(job: Job, finished: Callable[[], bool]) -> str | None:

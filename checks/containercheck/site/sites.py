@@ -27,8 +27,6 @@ from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteE
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-#: Advice for a check of the site's own that is not on this session's search path.
-_OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
 #: Releases of Debian for images, with the version of their C library, the oldest first. Source: the archives
 #: (packages.debian.org) in November 2026.
 RELEASES = {"bookworm": (2, 36), "trixie": (2, 41)}
@@ -105,7 +103,6 @@ class Site:
     easybuild_site: str | None = extra(str)
     caches: str | None = extra(str)
     cache_owners: list[str] = extra(typ.List[str], list)
-    own_checks: list[str] = extra(typ.List[str], list)
     sinks: dict[str, dict[str, Any]] | None = extra(typ.Dict[str, dict], read=sinks.declared)
 
     @classmethod
@@ -194,10 +191,7 @@ def _site(partition: SystemPartition) -> Site:
     settings = extras.checked(Site, partition.extras.get(extras.NAMESPACE) or {}, where)
     settings.update(_by_check(settings, where))
     if images := settings.get("images"):
-        # The recipes of checks that this session does not look for are not known.
-        known = extras.recipes()
-        named = [name for name in images if not settings.get("own_checks") or extras.nearest(name, known)]
-        extras.refuse_unknown(named, known, f"{where}: images", " Images are named by recipe.")
+        extras.refuse_misspelt(images, extras.recipes(), f"{where}: images")
     is_here = partition.scheduler.registered_name == "local"
     # ReFrame gives a partition without a processor an empty description.
     processor = partition.processor if partition.processor.info else None
@@ -227,12 +221,11 @@ def _architecture(arch: str) -> str:
 def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
     """Check the extras that have checks as keys, and return the software as :class:`Software`, by check.
 
-    :raises SiteError: a check is unknown, or an entry is wrong.
+    :raises SiteError: a check is misspelt, or an entry is wrong.
     """
     given = {name: settings[name] for name in ("software", "tolerances") if settings.get(name)}
-    known = {*extras.checks(), *settings.get("own_checks", ())} if given else set()
     for name, entries in given.items():
-        extras.refuse_unknown(entries, known, f"{where}: {name}", _OWN_CHECK)
+        extras.refuse_misspelt(entries, extras.checks(), f"{where}: {name}")
     software = {
         check: Software(**extras.checked(Software, entry, f"{where}: software: {check}"))
         for check, entry in given.get("software", {}).items()

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,8 +20,8 @@ from reframe.core.modules import ModulesSystem
 from reframe.core.runtime import runtime
 
 from containercheck.application.declare import Answer, Metric
-from containercheck.job import contract, mpi
-from containercheck.site import hosts, node_commands
+from containercheck.job import contract, inventory
+from containercheck.site import node_commands
 from containercheck.site.extras import NAMESPACE, SiteError, Software
 from containercheck.site.sites import Site
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
@@ -91,33 +90,20 @@ def _look_for(wanted: Wanted, into: str, status: int) -> str:
 
 
 def _require_mpi(family: str, wanted: Wanted, site: Site) -> None:
-    """Check that the host has an MPI of the wanted family, as far as that is known before the job."""
-    if wanted.modules or getattr(site, f"host_{family}") or (wanted.dry and not site.is_here):
+    """Check that this machine has an MPI of the wanted family; the job looks for it on nodes and with modules."""
+    if not site.is_here or wanted.modules or getattr(site, f"host_{family}"):
         return
-    if site.is_here:
-        where, exists = "this machine", any(ctypes.util.find_library(name) for name in _LIBRARIES[family])
-    else:
-        where, exists = site.partition, _on_nodes(family, site)
-    if not exists:
+    if not any(ctypes.util.find_library(name) for name in _LIBRARIES[family]):
         raise Unavailable(
-            f"no software: {where} has no MPI of the {family} family: install {' '.join(wanted.debian) or family} "
-            f"(ci/setup does on Debian and Ubuntu), or name its library: site's extras, host_{family}"
+            f"no software: this machine has no MPI of the {family} family: install "
+            f"{' '.join(wanted.debian) or family} (ci/setup does on Debian and Ubuntu), or name its library: site's "
+            f"extras, host_{family}"
         )
-
-
-def _on_nodes(family: str, site: Site) -> bool:
-    try:
-        return any(mpi.FAMILIES[family].names.match(name) for name in hosts.mpi_libraries_of(site))
-    except hosts.UnknownError:
-        # The job looks for it.
-        return True
 
 
 def ask_program(program: str, pattern: str) -> str:
     """Return the first group of a pattern in a program's output with ``--version``; empty if it is not there."""
-    if shutil.which(program) is None:
-        return ""
-    output = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=60).stdout
+    _, output = inventory.output_of([program, "--version"])
     match = re.search(pattern, output, re.MULTILINE)
     return match[1] if match else ""
 

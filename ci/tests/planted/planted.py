@@ -63,7 +63,7 @@ class Crowded(Singletons):
         """Bind them by what stands between launcher and runtime."""
         bare, subject = super().sides()
         launcher = replace(subject.launcher, words=f"{subject.launcher.words} taskset -c 0")
-        return [bare, subject.changed(launcher=launcher)]
+        return [bare, replace(subject, launcher=launcher)]
 
 
 @rfm.simple_test

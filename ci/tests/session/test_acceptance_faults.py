@@ -95,7 +95,7 @@ def test_a_faulty_runtime_is_rejected_by_name(fault, tmp_path):
     shift, programs, check, said = FAULTS[fault]
     done = accept(tmp_path, installed(tmp_path, shift, programs), check)
     assert done.returncode == 1, done.stdout
-    assert re.search(rf"^\w+ .* rejected .*{said}", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(said, done.stdout) and "acceptance: rejected: " in done.stdout, done.stdout
 
 
 @pytest.mark.long

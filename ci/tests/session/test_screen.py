@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -40,28 +39,16 @@ def test_the_doctor_tells_what_is_here_and_what_lacks_what():
     assert any(re.match(r"  Alya \(3 case\(s\)\): no software: Alya cannot be downloaded", line) for line in lines)
 
 
-def test_the_doctor_speaks_to_programs_too():
-    status, output, _ = doctor("-n", "Alya", "--json")
-    assert (status, json.loads(output)["will_run"]) == (2, [])
-
-
 def test_an_image_of_ours_is_fit_for_this_machine():
     """The image that Start-up runs in, as ci/setup and the sessions before built it."""
     images = sorted(Path("~/.cache/containercheck/images").expanduser().glob("mpi-*.sif"))
     if not images:
         pytest.skip("no image was built here yet")
-    done = run_command("image", images[0], "--json")
+    done = run_command("image", images[0])
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert told["image"]["architecture"] == os.uname().machine
-    assert told["image"]["families"]
-    assert {finding["topic"] for finding in told["findings"]} >= {
-        "architecture",
-        "system",
-        "MPI",
-        "integrated",
-        "start",
-    }
+    told = [line.split() for line in done.stdout.splitlines()]
+    assert ["ok", "architecture", os.uname().machine] in told
+    assert {line[1] for line in told if line[0] in ("ok", "note")} >= {"system", "MPI", "integrated", "start"}
 
 
 def test_the_doctor_says_what_is_wrong_in_a_line(tmp_path):

@@ -48,7 +48,7 @@ def test_fewer_cores_than_bare_or_shared_ones_are_a_problem(bare, container, sai
 def test_a_record_compares_each_side_with_its_measure():
     container = Container(by_name("Apptainer"), "image")
     bare = Side("baseline", "bare", Program("program"))
-    sides = [bare, bare.changed(name="subject", label="generic", container=container, compared_with="baseline")]
+    sides = [bare, replace(bare, name="subject", label="generic", container=container, compared_with="baseline")]
     assert problems(sides, run("baseline", "0", "1"), run("subject", "1", "0")) == []
     # In one run they were looked at too early.
     runs = [run("baseline", "0", "0"), run("baseline", "0", "1"), run("subject", "1", "1"), run("subject", "0", "1")]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import entry_of, findings_of, record_of, run_of
-from containercheck import Neighbour, side_by_side
+from containercheck import side_by_side
 from containercheck.check.collocation import FIVE, mixes
 from containercheck.job import contract, neighbours
 from containercheck.job.neighbours import Ended, NeighboursError
@@ -35,8 +35,6 @@ def test_programs_of_a_use_case_follow_each_other_on_the_cores_and_have_to_fit()
     programs = side_by_side(FIVE)
     assert [program.first_core for program in programs] == [0, 6, 24, 28, 38]
     assert sum(program.cores for program in programs) == 48
-    with pytest.raises(ValueError, match="'whole'"):
-        Neighbour("whole", 1, 1, 0)
     assert mixes("two", 5) == [(2, 1), (2, 1)]
     assert mixes("two", 1) == mixes("five", 47) == mixes("2 of 8x3", 47) == []
     assert mixes("five", 48) == [*FIVE] and mixes("2 of 8x3", 48) == [(8, 3), (8, 3)]
@@ -125,7 +123,7 @@ def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():
     record = record_of(*(run_of(side, "", bound=cores) for side, cores in bound.items()))
     sharing = Side("sharing", "full sharing", Program("x", mpi="x"), compared_with="baseline", shares_cores=True)
     assert findings_of(record, [BARE, sharing]).binding_problems() == []
-    (problem,) = findings_of(record, [BARE, sharing.changed(shares_cores=False)]).binding_problems()
+    (problem,) = findings_of(record, [BARE, replace(sharing, shares_cores=False)]).binding_problems()
     assert "share cores" in problem
 
 

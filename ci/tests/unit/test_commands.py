@@ -26,7 +26,7 @@ SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
 BARE = Side("baseline", "bare", HPCC, SRUN)
 IMAGE = Container(by_name("Apptainer"), "image.sif")
 GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
-INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
+INTEGRATED = replace(GENERIC, label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
 EXEC = "exec -B/stage:/rfm_workdir --pwd /rfm_workdir"
 ENTER = f"{{{{start}}}} apptainer {EXEC} {{{{options}}}} {{{{changes}}}} {{{{image}}}} {{{{prefix}}}}"
 
@@ -48,9 +48,9 @@ def test_a_job_with_containers_can_put_words_before_the_program_of_bare():
 
 def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
     program = Program("cat", mpi="mpichversion", preloads_mpi=True)
-    assert made(BARE.changed(program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"
+    assert made(replace(BARE, program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"
     container = replace(IMAGE, host_mpi=HostMpi("mpichversion", family="mpich"))
-    found = made(INTEGRATED.changed(program=program, container=container))
+    found = made(replace(INTEGRATED, program=program, container=container))
     assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so cat")
     assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
 
@@ -87,14 +87,14 @@ def test_the_loader_is_asked_about_a_program_and_of_a_script_about_the_hosts_mpi
 
 
 def test_a_side_has_variables_of_its_own():
-    found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
+    found = made(replace(BARE, environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
     assert found.script == "export UCX_TLS=rc,sm\n. ./baseline.environ.sh\nsrun hpcc -v"
 
 
 def test_steps_are_timed_and_only_parallel_ones_are_launched():
     steps = (Step("mesh", "sh -c 'blockMesh && true'"), Step("solve", "simpleFoam -parallel", parallel=True))
     program = Program("simpleFoam", steps=steps, reset=("rm -rf case",), mpi="simpleFoam")
-    lines = made(BARE.changed(program=program, environment={"OMP_A": "1"})).script.splitlines()
+    lines = made(replace(BARE, program=program, environment={"OMP_A": "1"})).script.splitlines()
     assert lines[0] == "set -e"
     assert lines[-7:] == [
         "export OMP_A=1",
@@ -105,13 +105,13 @@ def test_steps_are_timed_and_only_parallel_ones_are_launched():
         "srun simpleFoam -parallel",
         "phase end",
     ]
-    lines = made(GENERIC.changed(program=program)).script.splitlines()
+    lines = made(replace(GENERIC, program=program)).script.splitlines()
     assert lines[-4:-1:2] == [f"{ENTER} sh -c 'blockMesh && true'", f"srun {ENTER} simpleFoam -parallel"]
 
 
 def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
     container = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"), command="/opt/our runtime/apptainer")
-    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher(), container=container))
+    found = made(replace(GENERIC, program=Program("cat"), launcher=Launcher(), container=container))
     words = (
         "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=unpacked --image=image.sif subject"
     )
@@ -124,24 +124,24 @@ def test_a_network_of_the_containers_own_needs_the_sites_name_and_the_images_mpi
     """Without the site's network, or with the host's MPI, the case is skipped; the golden job has the commands."""
     overlay = Container(by_name("Podman").in_way("overlay"), "image")
     with pytest.raises(SkipTestError, match="podman.overlay on 2 nodes needs a network .* container_network"):
-        made(GENERIC.changed(container=overlay))
+        made(replace(GENERIC, container=overlay))
     with pytest.raises(SkipTestError, match="only the generic variant"):
         site = replace(SITE, container_network="net0")
-        made(INTEGRATED.changed(container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
-    alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, replace(LAYOUT, nodes=1), "/stage").script
+        made(replace(INTEGRATED, container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
+    alone = commands.side_commands(replace(GENERIC, container=overlay), SITE, replace(LAYOUT, nodes=1), "/stage").script
     assert alone.startswith("{{start}} podman run ") and " --network=bridge " in alone
 
 
 def test_where_a_container_is_an_option_of_the_launcher_a_process_alone_has_one_too():
     """As Pyxis has it (args.c); the golden job has the commands. The start of containers includes the launcher."""
     image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))
-    script = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image)).script
+    script = made(replace(GENERIC, launcher=Launcher("startup.py --"), container=image)).script
     assert script.startswith('startup.py -- {{start}} srun --nodes=1 --ntasks=1 --container-image="$PWD"/{{image}} ')
     assert " --container-mounts=/data:/data " in script
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():
-    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
+    found = made(replace(GENERIC, container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
     assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
     assert found.container["image"] == "'/dev/shm/my own/copy.sif'"
     assert found.needs.files == ("/dev/shm/my own",)
@@ -150,7 +150,7 @@ def test_an_image_in_memory_is_copied_there_and_removed():
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     needs = Needs(modules=("apptainer/1.4",), variables={"APPTAINER_TMPDIR": "/scratch"})
     container = replace(IMAGE, gpus="--nv", options=("--cleanenv", "'-B/my data:/data'"), needs=needs)
-    found = made(GENERIC.changed(container=container))
+    found = made(replace(GENERIC, container=container))
     assert " --nv " in found.script
     assert " {{options}} --cleanenv '-B/my data:/data' {{changes}} {{image}} " in found.script
     assert found.needs.modules == ("apptainer/1.4",)
@@ -182,14 +182,14 @@ def test_the_site_names_the_python_of_its_nodes():
 
 
 def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
-    side = INTEGRATED.changed(launcher=Launcher("measure --repeats 5 --"))
+    side = replace(INTEGRATED, launcher=Launcher("measure --repeats 5 --"))
     found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
     places = [
         next(i for i, line in enumerate(found.needs.prepare) if word in line)
         for word in (" observe ", "hostmpi verify")
     ]
     assert places == sorted(places)
-    ranked = INTEGRATED.changed(launcher=replace(SRUN, ranks=LAYOUT.ranks))
+    ranked = replace(INTEGRATED, launcher=replace(SRUN, ranks=LAYOUT.ranks))
     launched = commands.side_commands(ranked, SITE, LAYOUT, "/stage", observed=True).others["observe"]
     assert launched.startswith("srun {{start}} apptainer ")
     # The program that measures starts is left out.

@@ -1,4 +1,4 @@
-"""containercheck compare: the metrics of two sessions, hosts, months or sides, and what they differ in."""
+"""containercheck compare: the metrics of two sessions, hosts, sites or months, and what they differ in."""
 
 from __future__ import annotations
 
@@ -55,39 +55,7 @@ def test_two_hosts_are_compared_by_check_and_axes():
         differing_of(cases(provenance=old), other_axes)
 
 
-def test_runtimes_partitions_and_variants_of_one_session_are_compared():
-    sees = {"bare": {"libc": "a"}, "podman": {"libc": "b"}, "charliecloud": {"libc": "c"}}
-    runtimes = {"podman": {"version": "4.3"}, "charliecloud": {"version": "0.40"}}
-    session = cases(provenance={sides_seen.SEES: sees, "runtimes": runtimes})
-    assert differing(compare.in_session(session, "podman", "charliecloud")) == [
-        "sees libc: b -> c",
-        "runtime: 4.3 -> 0.40",
-    ]
-    assert differing(compare.in_session(session, "bare", "podman")) == [
-        "sees libc: a -> b",
-        "runtime: none -> 4.3",
-    ]
-    two = [*session, *cases(provenance={"machine": {"kernel": "6.1"}}, partition="other")]
-    lines = differing(compare.in_session(two, "other", "here:only"))
-    assert "kernel: 6.1 -> none" in lines
-    name = "HPCC %variant=integrated %num_nodes=1"
-    own = {sides_seen.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
-    variants = [
-        *cases(provenance={sides_seen.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
-        *cases(provenance=own, variant="integrated", name=name, display_name=name, unique_name="HPCC_2"),
-    ]
-    assert differing(compare.in_session(variants, "generic", "integrated")) == ["sees libc: c -> d"]
-
-
-def test_what_cannot_be_compared_is_said():
-    session = cases(provenance={sides_seen.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
-    with pytest.raises(ReportError, match="docker is not a report, and not a partition or side of the last session"):
-        compare.in_session(session, "podman", "docker")
-    with pytest.raises(ReportError, match="only and podman are a partition and a side"):
-        compare.in_session(session, "only", "podman")
-
-
-def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
+def test_words_name_reports(tmp_path, capsys):
     paths = [tmp_path / name for name in ("a.json", "b.json")]
     for path, libc in zip(paths, "ab"):
         case = {**RAW, "provenance": {sides_seen.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
@@ -95,12 +63,9 @@ def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
     assert main.run("compare", [*map(str, paths)], None) == 0
     assert "sees bare libc: a -> b" in capsys.readouterr().out
     assert main.run("compare", [str(paths[0]), "generic"], None) == 2
-    assert "no report generic: name two reports or months, or two partitions" in capsys.readouterr().err
+    assert "no report generic: name a report, exported lines, a results database, " in capsys.readouterr().err
     assert main.run("compare", [str(paths[0]), str(tmp_path / "gone.json")], None) == 2
     assert "no report" in capsys.readouterr().err
-    monkeypatch.setattr(compare, "last_report", lambda place: paths[0])
-    assert main.run("compare", ["bare", "generic"], None) == 0
-    assert "sees libc: a -> x" in capsys.readouterr().out
 
 
 # Metrics
@@ -176,16 +141,6 @@ def test_the_page_has_plain_columns_and_folds_away_those_for_experts(tmp_path, c
     assert [line.text for line in recorded.iter("li")] == ["runtime: apptainer version 1.1 -> apptainer version 1.9"]
     assert main.run("compare", [*map(str, paths), "--html", "/proc/none/page.html"], None) == 2
     assert "cannot write /proc/none/page.html" in capsys.readouterr().err
-
-
-def test_the_sides_of_an_acceptance_are_compared_by_their_metrics():
-    raw = made.case("HPCC", "generic", 1, [made.row(overhead=1.0), made.row(overhead=9.0)])
-    for row, name in zip(raw["results"], ("podman", "charliecloud")):
-        row["subject_label"] = name
-    raw["provenance"] = {"runtimes": {"podman": {}, "charliecloud": {}}}
-    (pair,) = compare.in_session(made.cases([raw]), "podman", "charliecloud")
-    (metric,) = compare._metrics(pair)
-    assert (metric.change, metric.direction) == (8.0, compare.WORSE)
 
 
 def test_months_and_databases_are_compared_by_the_last_run_of_each_case(tmp_path, capsys):

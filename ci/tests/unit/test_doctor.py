@@ -38,7 +38,7 @@ def of_nodes(partition, **facts):
 
 def printed(answers, raw):
     outlook = Outlook.of(answers, made.cases(raw))
-    return doctor.lines(answers) + doctor.of_cases(answers, outlook), doctor.as_json(answers, outlook)
+    return doctor.lines(answers) + doctor.of_cases(answers, outlook)
 
 
 def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
@@ -51,16 +51,15 @@ def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
     ]
     monkeypatch.setattr(doctor.machine, "topics", lambda facts: [("node", "")])
     monkeypatch.setattr(doctor.machine, "problems", lambda facts: [])
-    lines, told = printed([of_nodes("compute"), unasked], raw)
+    lines = printed([of_nodes("compute"), unasked], raw)
     first = lines.index("1 of 4 cases will run: Code")
     assert lines[first + 1] == "2 not known: the nodes of 1 partition could not be asked, see above"
     assert lines[-1] == "not known whether a container can be compared with bare metal here"
-    assert (len(told["will_run"]), len(told["not_known"])) == (1, 2)
 
 
 def test_where_no_node_could_be_asked_the_cases_are_not_known_and_nothing_else():
     """That none of them will run is not known either."""
-    lines, _ = printed(
+    lines = printed(
         [PartitionNodes("cluster:gpu", False, problem="no such file: sbatch")], [on("gpu", "bare"), on("gpu")]
     )
     assert not any("will run" in line for line in lines)
@@ -73,7 +72,7 @@ def test_what_several_partitions_lack_is_one_line(monkeypatch):
     names = ("thin", "fat", "gpu")
     lacking = [on(name, "bare", result="skip", skip_reason=f"name it in cluster:{name}") for name in names]
     answers = [of_nodes(name, platforms=(APPTAINER,)) for name in names]
-    lines, _ = printed(answers, [*lacking, *(on(name, nodes=2) for name in names)])
+    lines = printed(answers, [*lacking, *(on(name, nodes=2) for name in names)])
     start = lines.index("will not run, with the reason:")
     assert [line.strip() for line in lines[start + 1 : -1]] == [
         "Code (3 case(s) on 3 partitions): name it in PARTITION",

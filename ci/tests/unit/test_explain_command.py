@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 
 import made
 import pytest
 from containercheck.command import explain, main, report
 from containercheck.job.explain.observations import Observation, Use
-from containercheck.results import selections, sides_seen
-from containercheck.results.cases import ReportError, collect, load, save
-from containercheck.session import preconditions
+from containercheck.results import sides_seen
+from containercheck.results.cases import ReportError, save
 from containercheck.session.reframe_process import Workplace
 
 CAUSE = made.cause()
@@ -66,40 +64,10 @@ def test_a_case_begins_with_the_state_that_the_session_printed(facts, first):
     assert lines[1:] == ([] if "result" in facts else ["  nothing failed, and so no cause was looked for"])
 
 
-@pytest.mark.parametrize("passes", [False, True])
-def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, monkeypatch, capsys, passes):
-    """The session is made up."""
-    place = Workplace(tmp_path, report_file=tmp_path / "reports" / "report.json")
-    place.reports.mkdir()
-    save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "causes": [CAUSE]}]}]})
-    monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    monkeypatch.setattr(explain.preconditions, "require", lambda arguments, place, **_: (place, tmp_path))
-    result = {"name": "remedy1", "failed": "", "took_effect": True, "metrics": {"rate": METRIC}}
-    again = (
-        {"result": "pass", "fail_phase": None, "causes": []} if passes else {"causes": [{**CAUSE, "result": result}]}
-    )
-
-    def run(session, cases, *options):
-        assert options == ("-S", "remedies=9")
-        session.report["runs"].append({"testcases": [{**RAW, **again}]})
-        session.cases = collect([session.report])
-        return []
-
-    monkeypatch.setattr(explain.Session, "run", run)
-    assert main.run("explain", ["HPCC", "--try"], place) == 0
-    assert ("not tried: X removed" if passes else "tried: X removed: proven") in capsys.readouterr().out
-    assert selections.failure(collect([load(place.report)])[0])
-
-
-def test_a_case_without_a_failure_or_a_cause_gets_no_story(tmp_path, monkeypatch, capsys):
+def test_a_case_without_a_cause_gets_no_story():
     assert explain.explained(cases(), "HPCC")[2:] == ["  nothing that is known to cost time differs"]
-    with pytest.raises(ReportError, match="no case of the last session has 'GROMACS'"):
+    with pytest.raises(ReportError, match="no case has 'GROMACS'"):
         explain.explained(cases(), "GROMACS")
-    place = Workplace(tmp_path, report_file=tmp_path / "report.json")
-    save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
-    monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    assert main.run("explain", ["HPCC", "--try"], place) == 2
-    assert "no case failed" in capsys.readouterr().err
 
 
 def test_observations_are_kept_without_the_parts_of_one_job():
@@ -144,25 +112,21 @@ def test_the_use_of_runs_is_kept():
     assert sides_seen.used(Use()) == {}
 
 
-def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):
-    case = {**RAW, "causes": [CAUSE]}
-    path = made.store(tmp_path / "results.db", [made.session(0, [RAW]), made.session(1, [case])])
-    assert main.run("explain", ["HPCC", "--database", str(path)], None) == 0
-    assert "  X=1 is set" in capsys.readouterr().out.splitlines()
-    assert main.run("explain", ["GROMACS", "--database", str(path)], None) == 2
-    assert "no case of the last night has 'GROMACS' in its name" in capsys.readouterr().err
-    assert main.run("explain", ["HPCC", "--database", str(tmp_path / "none.db")], None) == 2
-    other = made.store(tmp_path / "other.db", [made.session(0, [case], nightly="")])
-    assert main.run("explain", ["HPCC", "--database", str(other)], None) == 2
-    assert "has no night: run" in capsys.readouterr().err
-
-
-def test_a_session_that_runs_is_named_where_there_is_no_report_yet(tmp_path, monkeypatch):
+def test_a_case_of_the_last_night_is_explained(tmp_path, monkeypatch, capsys):
     place = Workplace(tmp_path, report_file=tmp_path / "report.json")
     monkeypatch.setattr(report.reframe_process, "configuration", lambda *_: SimpleNamespace(report=place.report))
-    with pytest.raises(ReportError, match="no session was run here yet: there is no "):
-        report.last_report(place)
-    assert not list(tmp_path.iterdir())
-    running = rf"a session is running here \(process {os.getpid()} of "
-    with preconditions.held([tmp_path]), pytest.raises(ReportError, match=running):
+    assert main.run("explain", ["HPCC", "--night"], place) == 2
+    assert "no night ended here yet, which writes " in capsys.readouterr().err
+    (tmp_path / "nightly").mkdir()
+    save(tmp_path / "nightly" / "run-report.json", {"runs": [{"testcases": [{**RAW, "causes": [CAUSE]}]}]})
+    assert main.run("explain", ["HPCC", "--night"], place) == 0
+    assert "  X=1 is set" in capsys.readouterr().out.splitlines()
+    assert main.run("explain", ["GROMACS", "--night"], place) == 2
+    assert "no case has 'GROMACS' in its name" in capsys.readouterr().err
+
+
+def test_a_report_that_is_not_there_yet_is_named(tmp_path, monkeypatch):
+    place = Workplace(tmp_path, report_file=tmp_path / "report.json")
+    monkeypatch.setattr(report.reframe_process, "configuration", lambda *_: SimpleNamespace(report=place.report))
+    with pytest.raises(ReportError, match="no session ended here yet, which writes /"):
         report.last_report(place)

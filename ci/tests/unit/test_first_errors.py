@@ -149,10 +149,11 @@ def test_each_command_that_measures_asks_for_a_site_file(command, tmp_path):
 
 def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=r"cannot write into \S+/file/stage: Not a directory; name other directories"):
-        preconditions.require_writable([tmp_path / "file" / "stage"])
-    preconditions.require_writable([tmp_path / "new" / "stage"])
-    assert not list((tmp_path / "new" / "stage").iterdir())
+    said = r"cannot write into \S+/file/stage: Not a directory; name other directories"
+    with pytest.raises(UsageError, match=said), preconditions.held([tmp_path / "file" / "stage"]):
+        pass
+    with preconditions.held([tmp_path / "new" / "stage"]):
+        assert (tmp_path / "new" / "stage").is_dir()
 
 
 # Python, runtime, MPI, space, network

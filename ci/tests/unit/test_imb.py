@@ -5,17 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from containercheck.job import contract, host_mpi
-from containercheck.site import hosts
-from containercheck.site.sites import Site
-from containercheck.software import Unavailable, Wanted, host
 from imb import IMB
-
-REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 
 
 def test_a_reduction_of_all_sizes_is_measured_on_the_full_axes_only():
@@ -64,23 +58,3 @@ def test_relatives_take_each_others_place(libraries, name):
     (libraries / "libmpi.so.40").touch()
     host_mpi.lend("mpich")
     assert (libraries / "bare-mpi" / "libmpi.so.12").resolve() == libraries / name
-
-
-@pytest.mark.parametrize(
-    ("library", "reason"),
-    [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")],
-)
-def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, library, reason):
-    answer = hosts.HostAnswer({"mpi": [{"library": library}]})
-    monkeypatch.setattr(hosts, "ask", lambda partition: answer)
-    wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
-    if reason:
-        with pytest.raises(Unavailable, match=f"^no software: {reason}: install mpich"):
-            host.provide_program(wanted, REMOTE)
-        # A dry run asks nobody, and modules bring what the nodes do not have without them.
-        host.provide_program(replace(wanted, dry=True), REMOTE)
-        host.provide_program(replace(wanted, modules=("mpich",)), REMOTE)
-    else:
-        host.provide_program(wanted, REMOTE)
-    answer = hosts.HostAnswer(error=hosts.UnknownError("its job failed"))
-    host.provide_program(wanted, REMOTE)

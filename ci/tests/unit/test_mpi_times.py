@@ -72,12 +72,12 @@ def test_both_sides_preload_it_and_name_the_file_of_their_own_directory():
     site = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
     program = Program("pw.x", ("-in", "a"), mpi="pw.x", times_mpi=True)
     bare = Side("baseline", "bare", program, Launcher("srun", ranks=4))
-    contained = bare.changed(name="subject", container=Container(by_name("Apptainer"), "image.sif"))
+    contained = replace(bare, name="subject", container=Container(by_name("Apptainer"), "image.sif"))
     scripts = [commands.side_commands(side, site, Layout(1, 4, 1), "/stage").script for side in (bare, contained)]
     words = "env LD_PRELOAD={0}/mpitimes.so CONTAINERCHECK_MPI_TIMES={0}/mpi-times.txt pw.x -in a"
     assert scripts[0] == f"srun {words.format('$PWD')}"
     assert scripts[1].endswith(f" {{{{image}}}} {{{{prefix}}}} {words.format('/rfm_workdir')}")
-    without = bare.changed(program=replace(program, times_mpi=False))
+    without = replace(bare, program=replace(program, times_mpi=False))
     assert commands.side_commands(without, site, Layout(1, 4, 1), "/stage").script == "srun pw.x -in a"
 
 

@@ -1,4 +1,4 @@
-"""Plots of an application on the page: over nodes, axes, messages and versions, with published values."""
+"""Plots of an application on the page: over nodes, axes and messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from containercheck.history.nights import Night
 from containercheck.report.page import applications, contents, plots
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 
@@ -18,13 +17,9 @@ def cases(*raw):
     return made.cases(raw)
 
 
-def night(*raw):
-    return Night("1", 0.0, "", tuple(cases(*raw)))
-
-
-def titles(*raw, most=8):
+def titles(*raw):
     """Return the plots of an application, by the end of their titles."""
-    (application,) = applications.applications([night(*raw)], most)
+    (application,) = applications.applications(cases(*raw))
     return {chart.title.rpartition(": ")[2]: chart for chart in application.charts}
 
 
@@ -39,10 +34,12 @@ def values(chart):
 
 def test_plots_are_drawn_where_they_show_something():
     pair = [made.case("A", variant, 1, [made.row()]) for variant in ("integrated", "generic")]
-    assert list(titles(*pair)) == ["overhead in %"]
-    more = [made.case("A", "generic", nodes, [made.row(bare=100.0 / nodes)]) for nodes in (1, 2, 4)]
-    assert list(titles(*more)) == ["overhead in %", "rate over nodes"]
-    assert len(titles(*more, most=1)) == 1
+    assert list(titles(*pair)) == []
+    rows = [made.row(), made.row("other")]
+    more = [made.case("A", "generic", nodes, rows) for nodes in (1, 2, 4)]
+    assert list(titles(*more)) == ["rate over nodes", "other over nodes"]
+    many = [made.case("A", "generic", nodes, [made.row(f"m{n}") for n in range(20)]) for nodes in (1, 2)]
+    assert len(titles(*many)) == applications.MOST
 
 
 def test_a_metric_over_numbers_has_its_sides_and_other_axes_are_not_mixed():
@@ -73,65 +70,13 @@ def test_bare_is_that_of_the_rounds_and_not_a_run_at_another_time():
     assert "bare: 7 at 64 to 7 at 256" in chart.description
 
 
-def published(charts):
-    return {row[:2]: row[2] for chart in charts for row in chart.table.rows if row[0].startswith("published")}
-
-
-def test_published_values_stand_on_each_axis_with_their_machine():
-    """MIPT's largest matrix, and BT-MZ of class C on Lenox."""
-    sizes = [
-        made.case("HPL", "bare", 2, axes=f" %size={size}", rows=[made.alone("HPL", unit="GFLOPS")])
-        for size in (8000, 96000)
-    ]
-    marks = published(drawn(*sizes))
-    assert marks["published: mipt, bare", "96000"] == "450.2 GFLOPS"
-    assert marks["published: mipt, generic", "96000"] == "452.2 GFLOPS"
-
-    def mixes(nodes=4, size="C"):
-        rows = [made.row("seconds", unit="s")]
-        return [
-            made.case("BTMZ", nodes=nodes, axes=f" %ranks={ranks} %size={size}", rows=rows) for ranks in ("all", "2")
-        ]
-
-    marks = published(drawn(*mixes()))
-    assert marks["published: lenox, bare", "all"].startswith("15.55")
-    assert marks["published: lenox, bare", "14"].startswith("19.8")
-    # Other nodes, or another class.
-    assert published(drawn(*mixes(nodes=1))) == published(drawn(*mixes(size="B"))) == {}
-
-
-def test_published_values_stand_over_nodes_and_over_the_sizes_of_messages():
-    """D12.6 table 6.3b: BT-MZ of class C on four nodes, as 4 x 28. SANDIA figure 3: 1.3 us for 8 bytes on Volta."""
-    for size, found in (("C", ["27.54 s", "27.55 s"]), ("A", [])):
-        axes, rows = f" %size={size} %ranks=1", [made.row("seconds", unit="s")]
-        raw = [made.case("BTMZ", nodes=nodes, rows=rows, axes=axes) for nodes in (1, 2)]
-        marks = published([titles(*raw)["seconds over nodes"]])
-        assert list(marks.values()) == found
-        assert {at for _, at in marks} <= {"4"}
+def test_a_metric_is_drawn_over_the_sizes_of_messages_between_most_nodes():
     rows = [made.row(f"latency_{size}B", unit="us", better="lower") for size in (8, 16, 32, 64)]
-    (chart,) = drawn(made.case("IMB", nodes=2, rows=rows))
+    (chart,) = drawn(*(made.case("IMB", nodes=nodes, rows=rows) for nodes in (1, 2)))
     assert chart.title.endswith(": latency over the size of a message in bytes")
-    assert published([chart])["published: volta, bare", "8"] == "1.3 us"
-    # Between two nodes, and not within one; and three sizes are not a curve.
-    assert published(drawn(made.case("IMB", nodes=1, rows=rows))) == {}
+    assert [at for side, at in values(chart) if side == "bare"] == ["8", "16", "32", "64"]
+    # Three sizes are not a curve.
     assert drawn(made.case("IMB", nodes=2, rows=rows[:3])) == []
-
-
-def test_a_metric_is_drawn_for_each_version_of_the_runtime():
-    """D12.6 figures 9.1 to 9.7, by the place of the image; medians of the nights, and of one version nothing."""
-
-    def ran(version, seconds):
-        facts = {"unit": "s", "overhead_unit": "s", "better": "lower", "subject": seconds}
-        rows, provenance = [made.row("outside", 20.0, seconds - 20, **facts)], made.provenance("generic", version)
-        axes = (" %image_in=shared", " %image_in=ram")
-        return night(*(made.case("RAMP", rows=rows, axes=place, provenance=provenance) for place in axes))
-
-    nights = [ran("2.6.1", 22.0), ran("2.6.1", 24.0), ran("2.6.1", 23.0), ran("3.3.0", 21.0)]
-    shared, ram = applications.over_versions("RAMP", nights)
-    assert ram.title == "RAMP image_in=ram, cluster:compute: outside over the version of the runtime"
-    versions = "generic: 23 at apptainer version 2.6.1 to 21 at apptainer version 3.3.0."
-    assert versions in shared.description
-    assert list(applications.over_versions("RAMP", nights[:2])) == []
 
 
 def _luminance(color):
@@ -168,17 +113,10 @@ def test_sides_differ_by_more_than_their_color():
         assert len({str(look[part]) for look in plots.LOOKS}) == len(plots.LOOKS)
 
 
-def test_an_interval_that_is_open_reaches_the_edge():
-    (case,) = cases(made.case(rows=[made.row(overhead=2.0, low=None, high=4.0)]))
-    axes = plots.overheads([("rate", "generic", case.rows[0])], "%").axes[0]
-    segment = axes.collections[-1].get_segments()[0]
-    assert segment[:, 0] == pytest.approx([axes.get_xlim()[0], 4.0])
-
-
 @pytest.mark.parametrize("label", ["<b> & $x$ \\frac", "\x00\x1b[1m", "", "é 漢 \ud800", "_x"])
 @pytest.mark.parametrize("at", [1.0, None])
 def test_a_plot_holds_any_label(label, at):
     place = label if at is None else at
-    panel = Panel(label, [PlotValue(label, place, 2.0, 1.0, 3.0), PlotValue("published: m, bare", place, 9.0)])
+    panel = Panel(label, [PlotValue(label, place, 2.0, 1.0, 3.0), PlotValue("bare", place, 9.0)])
     chart = Chart.of(label, "Words about it.", plots.over([panel], label, [place]), ("side",), [("bare",)])
     ElementTree.fromstring(base64.b64decode(chart.image.partition(",")[2]))

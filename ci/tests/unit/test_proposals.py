@@ -290,7 +290,6 @@ def test_too_few_nights_are_told_and_propose_nothing(place, night, nights, run):
         "references: Fine, here:one, 1 node(s): 9 night(s), 10 are needed",
         "references: error: there is nothing to propose",
     ]
-    assert run("-n", "Fine", "--nights", "9")[0] == 0
 
 
 def test_what_cannot_be_read_is_one_line(place, night, nights, run):

@@ -97,19 +97,6 @@ def test_a_document_that_does_not_compare_has_its_plots():
     assert outcome(replace(STATEMENT, says="nothing"), raw) == "see its plots"
 
 
-def test_overheads_and_references_of_ours_are_not_published_values():
-    names = {(value.partition, value.metric) for value in published.values("IMB")}
-    assert ("volta:compute", "bandwidth_peak") in names
-    assert not any(partition.startswith("virtual") or name.endswith("_overhead") for partition, name in names)
-    assert published.values("Nothing") == ()
-
-
-def test_a_statement_is_about_the_variant_of_the_published_values():
-    for each in STATEMENTS:
-        variants = {value.variant for value in published.values(each.check)}
-        assert not variants or each.variant in ("", *variants), each
-
-
 def test_documents_come_one_after_the_other():
     documents = list(dict.fromkeys(statement.document for statement in STATEMENTS))
     assert documents == ["D12.5", "D12.6", "MIPT", "SANDIA", "CHPCE"]

@@ -165,22 +165,12 @@ def search_in_image(program):
 
 
 @pytest.mark.parametrize(
-    ("home", "program", "said"),
-    [
-        ("/proc", "no-such", "no-such in $PATH. The home is mounted over /proc"),
-        ("/proc", "/proc/no-such", "/proc/no-such. The home is mounted over /proc"),
-        ("/proc", "/opt/no-such", "/opt/no-such\n"),
-        ("/", "no-such", "no-such in $PATH\n"),
-    ],
+    ("program", "said"), [("no-such", "no-such in /usr/bin:/bin\n"), ("/opt/no-such", "/opt/no-such\n")]
 )
-def test_a_program_that_the_image_lacks_is_told_with_where_it_was_searched(home, program, said):
-    """The home of the host, which a runtime mounts, may hide it: /proc stands for that."""
-    path = f"/usr/bin:/bin:{home}/bin"
+def test_a_program_that_the_image_lacks_is_told_with_where_it_was_searched(program, said):
     look = search_in_image(program)
-    done = subprocess.run(["sh", "-c", look], env={"PATH": path, "HOME": home}, text=True, capture_output=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: no software: the image has no {said}".replace("$PATH", path))
-    assert done.stderr.count("\n") == 1
+    done = subprocess.run(["sh", "-c", look], env={"PATH": "/usr/bin:/bin"}, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, f"error: no software: the image has no {said}")
     assert subprocess.run(["sh", "-c", search_in_image("ls")]).returncode == 0
 
 

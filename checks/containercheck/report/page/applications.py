@@ -1,22 +1,21 @@
 """Make the part of the page about each application: its plots, and a table of its metrics.
 
-Metrics are drawn over nodes, axes of the check, sizes of messages and versions of the runtime, with published values.
+Metrics are drawn over nodes, axes of the check, and sizes of messages.
 Speed-ups, and gains by policies of sharing cores, are lines of text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Union
 
-from containercheck.history.nights import Night
 from containercheck.job.contract import BASELINE, SUBJECT
 from containercheck.report import scaling, table
 from containercheck.report.page import cases as page_cases
-from containercheck.report.page import mpi_times, plots, published
+from containercheck.report.page import plots
 from containercheck.report.page.cases import Table, finite, variant_order
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results import states
@@ -26,8 +25,8 @@ from containercheck.results.row import PASS, Row, is_finite
 
 #: Most plots of each kind for an application: a plot takes 0.2 s to draw, and 20 kB.
 MOST = 8
-#: Most rows of the table (the data have all), and most rows of intervals in a plot.
-MOST_ROWS, MOST_INTERVALS = 60, 18
+#: Most rows of the table.
+MOST_ROWS = 60
 METRICS = ("case", "partition", "metric", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
 #: Standard errors on each side of a value.
 ERRORS = 2.0
@@ -35,8 +34,6 @@ ERRORS = 2.0
 SIZED = re.compile(r"^(\w+?)_(\d+)(B|KiB|MiB)$")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 FEWEST_SIZES = 4
-#: Metrics of each application that are drawn over versions of the runtime (D12.6 section 9).
-OF_VERSIONS = {"StartUp": ("start",), "RAMP": ("outside", "seconds_unet", "compute", "memory"), "DB12": ("DB12",)}
 
 #: A row of a case with its place on an axis.
 Placed = tuple[Case, Row, Union[float, str]]
@@ -47,90 +44,35 @@ class Application:
     """The part of the page about an application.
 
     :ivar anchor: identifies it on the page.
-    :ivar tables: time in MPI of each case with this measurement.
-    :ivar remarks: speed-ups, and a line on each file that could not be shown.
+    :ivar remarks: speed-ups.
     :ivar metrics: the metrics of all its cases that ran.
     """
 
     name: str
     anchor: str
     charts: tuple[Chart, ...]
-    tables: tuple[Table, ...]
     remarks: tuple[str, ...]
     metrics: Table
 
 
-def applications(nights: Sequence[Night], most: int) -> list[Application]:
-    """Return the applications that ran in the last night.
-
-    :param most: most plots over nodes; the applications share them.
-    """
+def applications(cases: Iterable[Case]) -> list[Application]:
+    """Return the applications that ran, of the cases of a night."""
     by_application: dict[str, list[Case]] = {}
-    for case in sorted(nights[-1].cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
+    for case in sorted(cases, key=lambda case: (case.label, variant_order(case.variant), case.nodes)):
         # Another part of the page has the skipped cases.
         if case.result != "skip":
             by_application.setdefault(case.application, []).append(case)
     ran = sorted((name, cases) for name, cases in by_application.items() if any(case.rows for case in cases))
-    share = min(MOST, max(1, most // max(1, len(ran))))
-    return [
-        _application(name, f"application-{position}", cases, nights, share)
-        for position, (name, cases) in enumerate(ran, 1)
-    ]
+    return [_application(name, f"application-{position}", cases) for position, (name, cases) in enumerate(ran, 1)]
 
 
-def _application(name: str, anchor: str, cases: Sequence[Case], nights: Sequence[Night], share: int) -> Application:
-    tables, problems = mpi_times.tables(cases, MOST)
-    groups = page_cases.grouped(cases)
+def _application(name: str, anchor: str, cases: Sequence[Case]) -> Application:
+    groups, places = (page_cases.grouped(cases, are_axes_apart).items() for are_axes_apart in (True, False))
     charts = (
-        *islice(over_versions(name, nights), MOST),
-        *islice(chain(_all_overheads(groups), *(over_nodes(title, group) for title, group in groups.items())), share),
-        *islice(
-            chain.from_iterable(over_axes(*place) for place in page_cases.grouped(cases, with_axes=False).items()), MOST
-        ),
+        *islice(chain.from_iterable(over_nodes(*group) for group in groups), MOST),
+        *islice(chain.from_iterable(over_axes(*group) for group in places), MOST),
     )
-    remarks = (*scaling.lines(cases), *problems)
-    return Application(name, anchor, charts, tuple(tables), remarks, _metrics(name, cases))
-
-
-def _all_overheads(groups: Mapping[str, Sequence[Case]]) -> Iterator[Chart]:
-    for heading, group in groups.items():
-        compared = [(case, row) for case in group for row in case.rows if finite(row.overhead) is not None]
-        for unit in dict.fromkeys(row.overhead_unit for _, row in compared):
-            yield _overheads(heading, unit, [pair for pair in compared if pair[1].overhead_unit == unit])
-
-
-def _overheads(heading: str, unit: str, measured: Sequence[tuple[Case, Row]]) -> Chart:
-    """Return the plot of the overheads in one unit, with their intervals and accepted ranges."""
-    several = len({case.nodes for case, _ in measured}) > 1
-    lines: dict[str, list[tuple[Case, Row]]] = {}
-    for case, row in measured:
-        line = f"{row.metric}, {count(case.nodes, 'node')}" if several else row.metric
-        lines.setdefault(line, []).append((case, row))
-    nearest = set(sorted(lines, key=lambda line: min(_room(row) for _, row in lines[line]))[:MOST_INTERVALS])
-    drawn = [(line, case, row) for line, pairs in lines.items() if line in nearest for case, row in pairs]
-    text = f"A row for each metric{' and number of nodes' if several else ''}, with a point and its interval for each "
-    text += "variant; lines across a row are the ends of the accepted range. "
-    text += "An interval without an end reaches the edge; a point without one has too few rounds. "
-    if len(nearest) < len(lines):
-        text += f"The {len(nearest)} of {len(lines)} rows nearest to the accepted range, or beyond; the data have all. "
-    _, case, worst = max(drawn, key=lambda entry: entry[2].overhead or 0.0)
-    text += f"The largest overhead is {number(worst.overhead, 2, '+')} {unit}: {worst.metric}, {_label(case, worst)}."
-    figure = plots.overheads([(line, _label(case, row), row) for line, case, row in drawn], unit)
-    return Chart.of(f"{heading}: overhead in {unit}", text, figure)
-
-
-def _label(case: Case, row: Row) -> str:
-    return row.subject_label or case.variant
-
-
-def _room(row: Row) -> float:
-    """Return the distance of a row's overhead to the accepted maximum; negative above it."""
-    return (row.accepted[1] or 0.0) - (row.overhead or 0.0)
-
-
-def _judged(row: Row) -> tuple[str, str, str]:
-    """Return the cells of a row's overhead, accepted range, and number of rounds."""
-    return table.overhead(row), accepted(row), str(row.rounds or "")
+    return Application(name, anchor, charts, tuple(scaling.lines(cases)), _metrics(name, cases))
 
 
 def accepted(row: Row) -> str:
@@ -148,13 +90,14 @@ def _metrics(application: str, cases: Sequence[Case]) -> Table:
     measured = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(measured)), key=lambda place: measured[place][1].verdict in ("", PASS))[:MOST_ROWS]
     rows = tuple(_metric(*measured[place]) for place in sorted(chosen))
-    return Table(f"{application}: {page_cases.shown(len(rows), len(measured), 'metric')}", METRICS, rows, left=3)
+    return Table(f"{application}: {len(rows)} of {count(len(measured), 'metric')}", METRICS, rows, left=3)
 
 
 def _metric(case: Case, row: Row) -> tuple[str, ...]:
     head = (page_cases.name(case), case.place, row.metric)
     sides = (table.side(row, side, row.baseline_label != "bare") for side in (BASELINE, SUBJECT))
-    return (*head, *sides, table.spreads(row), *_judged(row), table.verdict(row) or states.state_of(case).word)
+    judged = (table.overhead(row), accepted(row), str(row.rounds or ""))
+    return (*head, *sides, table.spreads(row), *judged, table.verdict(row) or states.state_of(case).word)
 
 
 def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
@@ -165,17 +108,7 @@ def over_nodes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     for metric in _metrics_of(cases):
         rows = [(case, row, float(case.nodes)) for case, row in _rows(cases, metric)]
-        marks = [
-            _mark(value, value.nodes)
-            for value in published.values(cases[0].application)
-            if value.metric == metric and value.is_of(cases[0].axes)
-        ]
-        yield from _over(f"{heading}: {metric}", "nodes", rows, marks)
-
-
-def _mark(value: published.Published, at: float | str) -> PlotValue:
-    label = f"published: {value.partition.partition(':')[0]}, {value.variant}"
-    return PlotValue(label, at, value.value, published=True)
+        yield from _over(f"{heading}: {metric}", "nodes", rows)
 
 
 def _metrics_of(cases: Sequence[Case]) -> list[str]:
@@ -198,14 +131,7 @@ def over_axes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
         numeric = all(re.fullmatch(r"\d*[1-9]\d*", case.axes[axis]) for case in group)
         for metric in _metrics_of(group):
             rows = [(case, row, _place(case.axes[axis], numeric)) for case, row in _rows(group, metric)]
-            marks = [
-                _mark(value, _place(value.axes[axis], numeric))
-                for value in published.values(group[0].application)
-                if axis in value.axes and value.metric == metric and value.nodes == group[0].nodes
-                if value.is_of({**group[0].axes, axis: value.axes[axis]})
-                if not numeric or value.axes[axis].isdigit()
-            ]
-            yield from _over(f"{heading}: {metric}", axis, rows, marks)
+            yield from _over(f"{heading}: {metric}", axis, rows)
     yield from _over_sizes(heading, cases)
 
 
@@ -227,22 +153,15 @@ def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
 def _over_sizes(heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield a plot over the sizes of a message for each quantity, from the cases on most nodes."""
     nodes = max((case.nodes for case in cases), default=0)
-    chosen = [case for case in cases if case.nodes == nodes]
     quantities: dict[str, list[Placed]] = {}
-    for case in chosen:
-        for row in case.rows:
+    for case in cases:
+        for row in case.rows if case.nodes == nodes else ():
             quantity, size = _sized(row.metric)
             if quantity:
                 quantities.setdefault(quantity, []).append((case, row, size))
     for quantity, rows in quantities.items():
         if len({size for _, _, size in rows}) >= FEWEST_SIZES:
-            marks = [
-                _mark(value, _sized(value.metric)[1])
-                for value in published.values(cases[0].application)
-                if _sized(value.metric)[0] == quantity and value.nodes == nodes
-                if any(value.is_of(case.axes) for case in chosen)
-            ]
-            yield from _over(f"{heading}: {quantity}", "the size of a message in bytes", rows, marks)
+            yield from _over(f"{heading}: {quantity}", "the size of a message in bytes", rows)
 
 
 def _sized(metric: str) -> tuple[str, float]:
@@ -251,42 +170,16 @@ def _sized(metric: str) -> tuple[str, float]:
     return (match[1], float(match[2]) * BYTES[match[3]]) if match else ("", 0.0)
 
 
-def over_versions(application: str, nights: Sequence[Night]) -> Iterator[Chart]:
-    """Yield plots over the versions of the runtime that ran in the nights, as figures 9.1 to 9.7 of D12.6.
-
-    Values are medians of the nights. Only partitions with several versions have a plot.
-    """
-    cases = [case for night in nights for case in night.cases if case.application == application]
-    for metric in OF_VERSIONS.get(application, ()):
-        for heading, group in page_cases.grouped(cases).items():
-            rows = [(case, row, _version(case, row)) for case, row in _rows(group, metric)]
-            known = [placed for placed in rows if placed[2]]
-            title = f"{heading}: {metric}"
-            yield from _over(title, "the version of the runtime", known, text="Medians of the nights.")
-
-
-def _version(case: Case, row: Row) -> str:
-    """Return the version of the runtime of a row's subject; empty if it is not known."""
-    runtimes = case.provenance.get("runtimes") or {}
-    return str((runtimes.get("subject") or runtimes.get(row.subject_label) or {}).get("version") or "")
-
-
-def _over(
-    title: str, axis: str, placed: Sequence[Placed], marks: Sequence[PlotValue] = (), text: str = ""
-) -> Iterator[Chart]:
-    """Yield the plot of both sides of rows over an axis; none with less than two places.
-
-    :param marks: published values.
-    :param text: sentence for the description of the plot.
-    """
-    values = [*_values(placed), *marks]
+def _over(title: str, axis: str, placed: Sequence[Placed]) -> Iterator[Chart]:
+    """Yield the plot of both sides of rows over an axis; none with less than two places."""
+    values = _values(placed)
     if len({at for _, _, at in placed}) < 2 or not values:
         return
     unit = placed[0][1].unit
     order = sorted({value.at for value in values}, key=lambda at: (isinstance(at, str), at))
     sides = plots.by_side(sorted(values, key=lambda value: order.index(value.at)))
     ends = (f"{side}: {' to '.join(dict.fromkeys((_end(of[0]), _end(of[-1]))))}" for side, of in sides.items())
-    description = f"{unit or 'Value'} over {axis}; bars are two standard errors. {text} {'; '.join(ends)}."
+    description = f"{unit or 'Value'} over {axis}; bars are two standard errors. {'; '.join(ends)}."
     rows = ((side, plots.short(value.at), _cell(value, unit)) for side, of_side in sides.items() for value in of_side)
     figure = plots.over([Panel(unit, values)], axis, order)
     yield Chart.of(f"{title} over {axis}", description, figure, ("side", axis, f"value, {unit}"), rows)

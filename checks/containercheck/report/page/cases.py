@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.report.table import Reason
+from containercheck.report.table import Reason, rounds
 from containercheck.results import selections, states
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import by_key, count, first, size, typed
-from containercheck.results.row import Row, is_finite
+from containercheck.results.row import is_finite
 from containercheck.results.sides_seen import OTHERS, flat
 from containercheck.results.states import State
 from containercheck.session.usage import FULL
@@ -25,8 +25,6 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd
 NAMED = 3
 #: Variants in the order of the page; other names follow.
 VARIANTS = ("bare", "integrated", "generic")
-#: A comment in a job's script with the command of a side (containercheck.sides.commands).
-RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
 #: Parts of a provenance that have another table, or differ in nearly every case.
 OWN = ("images", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
 #: Beginnings of the names that come first in the table.
@@ -99,25 +97,9 @@ def grouped(cases: Iterable[Case], with_axes: bool = True) -> dict[str, list[Cas
     return by_key(cases, title)
 
 
-def shown(some: int, total: int, noun: str) -> str:
-    """Return the number of shown things of all, with a note that the data have the others."""
-    return f"all {count(some, noun)}" if some == total else f"{some} of {count(total, noun)}; all are in the data"
-
-
 def listed(cases: Sequence[Case]) -> str:
     """Return the names of the first cases, and the number of the others."""
     return first([name(case) for case in cases], NAMED)
-
-
-def share_of(cases: Sequence[Case], everything: Sequence[Case]) -> str:
-    """Return a short description of some of all cases: all, their variants, or their names."""
-    if len(cases) == len(everything):
-        return f"all {len(everything)} cases" if len(everything) > 1 else name(everything[0])
-    variants = list(dict.fromkeys(case.variant for case in cases))
-    # The cases are a subset of all cases of their variants: with the same number, both are equal.
-    if len(cases) == sum(case.variant in variants for case in everything):
-        return f"all cases: {', '.join(variants)}"
-    return listed(cases)
 
 
 def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
@@ -147,14 +129,6 @@ def _escaped(text: str) -> str:
     return re.escape(text).replace("\\-", "-").replace("@", ".")
 
 
-def scripts(case: Case) -> list[tuple[str, str]]:
-    """Return label and commands of each side of a case; none without a job."""
-    sides: dict[str, list[str]] = {}
-    for match in filter(None, map(RUNS.fullmatch, case.commands)):
-        sides.setdefault(match["label"], []).append(match["text"])
-    return [(label, "\n".join(texts)) for label, texts in sides.items()]
-
-
 def failures(cases: Sequence[Case]) -> list[tuple[Case, Case]]:
     """Return the cases that count as failed, each with its failed run."""
     failed = [(case, run) for case in cases if (run := selections.failure(case))]
@@ -181,12 +155,7 @@ def still_open(cases: Iterable[Case]) -> list[Case]:
 
 def open_metrics(case: Case) -> list[str]:
     """Return a text on each open metric of a case."""
-    return [f"{row.metric}: {states.describe(row)} ({_rounds(row)})" for row in selections.open_rows(case)]
-
-
-def _rounds(row: Row) -> str:
-    needed, after = row.rounds_needed, f"after {count(row.rounds, 'round')}"
-    return f"{after}, {needed} are expected to be enough" if needed else f"{after}, and no number is known to be enough"
+    return [f"{row.metric}: {states.describe(row)} ({rounds(row)})" for row in selections.open_rows(case)]
 
 
 @dataclass(frozen=True)
@@ -312,7 +281,7 @@ def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
                 digest = str(image.get("image_sha256") or "not recorded")
                 row = (Path(image["image"]).name, str(image.get("image_release") or ""), *sizes, digest)
                 users.setdefault(row, []).append(case)
-    return tuple((*row, share_of(using, cases)) for row, using in sorted(users.items()))
+    return tuple((*row, listed(using)) for row, using in sorted(users.items()))
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
@@ -329,5 +298,5 @@ def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[t
         if len(values) == 1 and len(cases) == len(next(iter(values.values()))):
             same.append((fact, next(iter(values))))
         else:
-            different += [(fact, value, share_of(using, cases)) for value, using in values.items()]
+            different += [(fact, value, listed(using)) for value, using in values.items()]
     return tuple(same), tuple(different)

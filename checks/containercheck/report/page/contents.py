@@ -4,17 +4,14 @@ It is one static file that needs no network and no script. The modules return it
 cases (states, failures, matrix), plots and tables of each application, comparison with published figures, and
 provenance. ``plots`` draws all plots. The files in ``templates`` make the page, and jinja2 escapes every text from a
 result.
-Files of JSON lines next to the page have its data: a line for each metric of the night's cases, as results/exported.py
-has them, and for each point of each series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -31,13 +28,10 @@ from containercheck.results import exported, states
 from containercheck.results.cases import Case
 from containercheck.results.formatting import count, write_file
 
-#: Most plots of trends and over nodes; most cases with all details, as a whole partition may be down (others have name
+#: Most plots of trends; most cases with all details, as a whole partition may be down (others have name
 #: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.
-MOST_PLOTS, MOST_CASES, FIRST_LINE, AT_ONCE = 100, 40, 180, 4
+MOST_TRENDS, MOST_CASES, FIRST_LINE, AT_ONCE = 50, 40, 180, 4
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-#: Fields of a series, and of its points.
-SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "metric", "unit")
-POINT = ("value", "error", "confirmation")
 
 
 def write(
@@ -46,26 +40,17 @@ def write(
     changes: Sequence[LevelChange],
     path: Path,
     problems: Sequence[str] = (),
-) -> list[Path]:
-    """Write the page and its data, ``NAME-metrics.jsonl`` and ``NAME-series.jsonl``, each file in one step.
+) -> None:
+    """Write the page in one step.
 
     :param nights: result of ``history.nights.nights``, at least one night. The page shows the last one; earlier nights
         are in the trends.
     :param series: result of ``history.series.series`` for these nights.
     :param changes: result of ``history.change_points.standing`` for all these series.
     :param problems: problems other than results, one line each; shown first.
-    :returns: the files, the page first.
-    :raises OSError: a file cannot be written; an earlier file is not changed.
+    :raises OSError: the file cannot be written; an earlier one is not changed.
     """
-    metrics, points = (path.with_name(f"{path.stem}-{kind}.jsonl") for kind in ("metrics", "series"))
-    shown = html(nights, series, changes, problems, (metrics.name, points.name))
-    write_file(
-        metrics, exported.text_of({"night": nights[-1].name, **line} for line in exported.lines(nights[-1].cases))
-    )
-    write_file(points, exported.text_of(series_lines(series)))
-    # The page is last, because it links to the other files.
-    write_file(path, shown)
-    return [path, metrics, points]
+    write_file(path, html(nights, series, changes, problems))
 
 
 def write_comparison(
@@ -93,19 +78,15 @@ def html(
     series: Sequence[Series],
     changes: Sequence[LevelChange],
     problems: Sequence[str],
-    files: Sequence[str],
 ) -> str:
-    """Return the page as HTML; the other parameters are those of :func:`write`.
-
-    :param files: names of the files with its data.
-    """
+    """Return the page as HTML; the parameters are those of :func:`write`."""
     night = nights[-1]
     cases = night.cases
     # Trends have only nights, except for the last point: the shown session.
     followed = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
-    all_trends = trends.trends(changes, series, followed, MOST_PLOTS // 2)
+    all_trends = trends.trends(changes, series, followed, MOST_TRENDS)
     drawn = [trend for trend in all_trends if trend.chart]
-    shown = applications(followed, MOST_PLOTS - len(drawn))
+    shown = applications(cases)
     failures, skips = page_cases.failures(cases), table.by_reason(cases)
     failed, unmeasured = (
         [pair for pair in failures if states.state_of(pair[0]) is state] for state in (states.FAIL, states.UNMEASURED)
@@ -139,7 +120,6 @@ def html(
             changed=all_trends,
             breaks=[each for each in followed if each.changed],
             provenance=page_cases.provenance([case for case in cases if case.result != "skip"]),
-            files=[(name, quote(name)) for name in files],
         )
     )
 
@@ -181,6 +161,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         listed=page_cases.listed,
         first_line=partial(page_cases.shortened, most=FIRST_LINE),
         tally=states.tally,
+        repetition=table.repetition,
     )
     return environment
 
@@ -188,11 +169,3 @@ def _environment(cases: Sequence[Case]) -> Environment:
 def _clean(value: Any) -> Any:
     """Return a text without the characters that a page cannot have; return markup and other values unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else page_cases.plain(value)
-
-
-def series_lines(all_series: Iterable[Series]) -> Iterator[dict[str, Any]]:
-    """Yield the values of each point of each series, the earliest first."""
-    for member in all_series:
-        facts = {name: getattr(member, name) for name in SERIES}
-        for point in (*member.earlier, *member.points):
-            yield {**facts, "night": point.night.name, **{name: getattr(point, name) for name in POINT}}

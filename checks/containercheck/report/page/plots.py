@@ -1,4 +1,4 @@
-"""Draw plots with matplotlib as images of the page: values over an axis or over nights, and overheads.
+"""Draw plots with matplotlib as images of the page: values over an axis or over nights.
 
 Sides have the colors of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with any kind of color
 vision can distinguish. Each side has another marker and line style too.
@@ -11,7 +11,7 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from containercheck.report.page.cases import VARIANTS, Table, finite, plain, shortened, variant_order
+from containercheck.report.page.cases import VARIANTS, Table, plain, variant_order
 from containercheck.results.formatting import by_key, number
-from containercheck.results.row import Row, is_finite
 
 #: Color, marker and line style of each side of a plot.
 LOOKS: tuple[tuple[str, str, Any], ...] = (
@@ -33,14 +32,10 @@ LOOKS: tuple[tuple[str, str, Any], ...] = (
 )
 #: Color of limits and changes, and of lines that only help to read.
 BAD, EDGE = "#a23b00", "#7d868e"
-#: Markers of published values, one for each series.
-PUBLISHED = "osD^vP*"
-#: Label in the legend for the ends of accepted ranges; it comes last.
-ACCEPTED = "accepted"
 #: Width of a plot in inches of 72 pixels; a phone shows it at three quarters of this width.
 WIDTH = 7.5
-#: Most ticks of an axis, most letters of all its names together, and most letters of the label of a row of intervals.
-MOST_TICKS, LETTERS, LONGEST = 12, 84, 34
+#: Most ticks of an axis, and most letters of all its names together.
+MOST_TICKS, LETTERS = 12, 84
 
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -68,7 +63,6 @@ class PlotValue:
     :ivar side: bare, a variant, or another label.
     :ivar at: number or name on the axis.
     :ivar low, high: ends of its interval; None if there is none.
-    :ivar published: whether it is a published value; these have hollow marks.
     """
 
     side: str
@@ -76,7 +70,6 @@ class PlotValue:
     value: float
     low: float | None = None
     high: float | None = None
-    published: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,13 +105,13 @@ class Chart:
         title: str,
         description: str,
         figure: Figure,
-        headings: Sequence[str] = (),
-        rows: Iterable[tuple[str, ...]] = (),
+        headings: Sequence[str],
+        rows: Iterable[tuple[str, ...]],
     ) -> Chart:
         """Make a plot from a figure of another function of this module.
 
         :param title: title, unique on the page.
-        :param headings, rows: table of its data; empty if another table has them.
+        :param headings, rows: table of its data.
         """
         file = io.BytesIO()
         with warnings.catch_warnings():
@@ -136,20 +129,9 @@ def looks(sides: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {side: {"color": look[0], "marker": look[1], "linestyle": look[2]} for side, look in chosen.items()}
 
 
-def _looks_of(sides: Mapping[str, Sequence[PlotValue]]) -> dict[str, dict[str, Any]]:
-    """Return the look of each side; a published side has the color of its variant and hollow marks."""
-    published = [side for side, values in sides.items() if values[0].published]
-    chosen = looks(side for side in sides if side not in published)
-    for place, side in enumerate(published):
-        color = chosen.get(side.rpartition(", ")[2], chosen["bare"])["color"]
-        marker = PUBLISHED[place % len(PUBLISHED)]
-        chosen[side] = {"color": color, "marker": marker, "markerfacecolor": "none", "markersize": 9}
-    return chosen
-
-
 def by_side(values: Iterable[PlotValue]) -> dict[str, list[PlotValue]]:
-    """Return the values of each side: variants first, in their order; published values last."""
-    order = sorted(values, key=lambda value: (value.published, variant_order(value.side), value.side))
+    """Return the values of each side: variants first, in their order."""
+    order = sorted(values, key=lambda value: (variant_order(value.side), value.side))
     return by_key(order, lambda value: value.side)
 
 
@@ -168,9 +150,9 @@ def over(panels: Sequence[Panel], axis: str, order: Sequence[float | str], break
     plots = list(np.ravel(figure.subplots(len(panels), sharex=True)))
     for plot, panel in zip(plots, panels):
         sides = by_side(panel.values)
-        chosen = _looks_of(sides)
+        chosen = looks(sides)
         for place, (side, values) in enumerate(sides.items()):
-            look = chosen[side] if numeric and not values[0].published else {**chosen[side], "linestyle": "none"}
+            look = chosen[side] if numeric else {**chosen[side], "linestyle": "none"}
             values = sorted(values, key=lambda value: at[value.at])
             # Shifted, so that equal values do not hide each other.
             x = [at[value.at] * 1.02**place if numeric else at[value.at] + 0.06 * place for value in values]
@@ -225,56 +207,13 @@ def short(value: float | str) -> str:
     return f"{value:.12g}"
 
 
-@styled
-def overheads(rows: Sequence[tuple[str, str, Row]], unit: str) -> Figure:
-    """Draw the overheads of rows as intervals, the first one on top, with lines at the ends of the accepted range.
-
-    The axis contains all estimates and accepted ranges. An interval that is longer, or has no end, is cut at the edge.
-    A row without an interval is drawn as a point.
-
-    :param rows: for each row, label of its line, label of the side, and the row.
-    """
-    lines = list(dict.fromkeys(line for line, _, _ in rows))
-    most = max(sum(other == line for other, _, _ in rows) for line in lines)
-    figure = Figure((WIDTH, 1.3 + len(lines) * max(0.28, 0.14 * (most + 1))), layout="constrained")
-    axes = figure.add_subplot()
-    axes.axvline(0, color=EDGE, linewidth=1)
-    inside = [0.0, *(row.overhead or 0.0 for _, _, row in rows), *(end for _, _, row in rows for end in limits(row))]
-    margin = 0.4 * ((max(inside) - min(inside)) or 1.0)
-    edges = (min(inside) - margin, max(inside) + margin)
-    axes.set_xlim(edges)
-    chosen, drawn = looks(side for _, side, _ in rows), dict.fromkeys(lines, 0)
-    for line, side, row in rows:
-        drawn[line] += 1
-        y = lines.index(line) - 0.5 + drawn[line] / (most + 1)
-        axes.plot([row.overhead or 0.0], [y], **{**chosen[side], "linestyle": "none", "label": plain(side)})
-        if limits(row):
-            half = 0.45 / (most + 1)
-            axes.vlines(limits(row), y - half, y + half, color=BAD, linewidth=2.5, label=ACCEPTED)
-        ends = (finite(row.low), finite(row.high))
-        if ends != (None, None):
-            left, right = (edge if end is None else end for end, edge in zip(ends, edges))
-            axes.hlines(y, left, right, color=chosen[side]["color"])
-    axes.set_yticks(range(len(lines)), labels=[shortened(plain(line), LONGEST) for line in lines])
-    axes.set_ylim(len(lines) - 0.5, -0.5)
-    axes.xaxis.set_major_formatter(_tick)
-    axes.set_xlabel(f"overhead in {plain(unit)}; larger is worse")
-    _add_legend(figure)
-    return figure
-
-
-def limits(row: Row) -> list[float]:
-    """Return the finite ends of the accepted range of a row."""
-    return [end for end in row.accepted if is_finite(end)]
-
-
 def _add_legend(figure: Figure) -> None:
     """Add one legend for all plots of a figure above them."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels()):
             handles.setdefault(name, handle)
-    names = sorted(handles, key=lambda name: (name == ACCEPTED, variant_order(name)))
+    names = sorted(handles, key=variant_order)
     columns = max(1, LETTERS // (8 + max(map(len, names), default=0)))
     figure.legend([handles[name] for name in names], names, loc="outside upper left", ncols=min(columns, len(names)))
 

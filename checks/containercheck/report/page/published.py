@@ -8,14 +8,12 @@ contradicts it. *As fast* is an overhead within its tolerance; an overhead that 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from containercheck.job.contract import CHECKS
 from containercheck.report.page.cases import Table, finite
 from containercheck.results import states
 from containercheck.results.cases import Case
@@ -34,10 +32,6 @@ NOT_RUN, NOT_REPEATED, PLOTTED = "not run", "not repeated", "see its plots"
 HEADINGS = ("figure", "shows", "check", "theirs", "ours", "outcome", "reason")
 #: Most characters of the reason of a skip.
 MOST_REASON = 120
-#: Key of the axes in a file of references, and ending of the name of an expected overhead.
-INDEX, OVERHEAD = "$index", "_overhead"
-#: Beginnings of the systems with references that this project measured.
-MEASURED_HERE = ("generic:", "virtual-cluster:")
 
 
 @dataclass(frozen=True)
@@ -184,49 +178,3 @@ def _is_as_fast(row: Row, low: float | None, high: float | None) -> bool | None:
         most = MOST if row.overhead_unit == "%" else 0.0
         accepted = accepted and high is not None and high <= most
     return True if accepted else False if low is not None and low > most else None
-
-
-@dataclass(frozen=True)
-class Published:
-    """A published value of a metric.
-
-    :ivar partition: machine of the measurement, a partition of ``config/``.
-    :ivar axes: values of its axes, as texts, by name.
-    """
-
-    partition: str
-    variant: str
-    nodes: int
-    axes: Mapping[str, str]
-    metric: str
-    value: float
-
-    def is_of(self, axes: Mapping[str, str]) -> bool:
-        """Return whether it belongs to a case with these axes; only axes of the references count."""
-        return all(axes.get(name) == value for name, value in self.axes.items())
-
-
-@functools.cache
-def values(application: str) -> tuple[Published, ...]:
-    """Return the published values of an application's metrics: absolute values in its references from documents."""
-    path = CHECKS / "references" / f"{application}.yaml"
-    tree = yaml.safe_load(path.read_text())[application] if path.is_file() else {INDEX: []}
-    index = [name.lstrip("$") for name in tree.pop(INDEX)]
-    return tuple(_values(tree, index, {}))
-
-
-def _values(tree: Mapping[Any, Any], index: Sequence[str], where: Mapping[str, Any]) -> Iterator[Published]:
-    """Yield the values below a branch of a file.
-
-    :param index: names of the keys in the levels below.
-    :param where: keys of the levels above, by name.
-    """
-    if index:
-        for key, branch in tree.items():
-            yield from _values(branch, index[1:], {**where, index[0]: key})
-        return
-    partition, variant, nodes = (where.get(name, "") for name in ("partition", "variant", "num_nodes"))
-    axes = {name: str(value) for name, value in where.items() if name not in ("partition", "variant", "num_nodes")}
-    for name, reference in tree.items():
-        if not name.endswith(OVERHEAD) and not partition.startswith(MEASURED_HERE):
-            yield Published(partition, variant, nodes, axes, name, float(reference[0]))
