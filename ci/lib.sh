@@ -159,7 +159,7 @@ copy_apt_settings() {
 }
 
 # machine mirror: prints the Debian mirror that this machine's own apt uses.
-# machine python: prints the newest Python on the PATH that takes ReFrame.
+# machine python: prints a Python that takes ReFrame: the system's, or one on the PATH.
 machine() {
     command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.10 or newer with its venv module"
     python3 "$repo/checks/containercheck/job" machine "$1"

@@ -1,9 +1,13 @@
 """Hold everything that depends on a machine's architecture; no other file of the library and no check names one.
 
+The values are in ``architectures.ini``.
+
 Standard library only, Python 3.6 or newer.
 """
 
+import configparser
 import re
+from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
 
@@ -17,8 +21,7 @@ class Architecture(NamedTuple):
     ``portable``.
 
     ``instructions`` holds the machine code of one instruction per set, by the kernel's name of the set, the oldest
-    first. No processor has the first one. ``end`` is the code that ends a program with exit status 0. (Intel's and
-    Arm's manuals; Power ISA 3.1.)
+    first. No processor has the first one. ``end`` is the code that ends a program with exit status 0.
     """
 
     name: str
@@ -33,94 +36,39 @@ class Architecture(NamedTuple):
     end: bytes
 
 
-#: Architectures of images, by name. The digits come from sylabs/sif (arch.go), the numbers from elf.h (e_machine).
-KNOWN = {
-    architecture.name: architecture
-    for architecture in (
-        Architecture(
-            "x86_64",
-            "amd64",
-            "x86_64-linux-gnu",
-            b"02",
-            62,
-            r"model name\s*: *(.+)",
-            ("SSE2", "SSE4.1", "AVX_256", "AVX2_256", "AVX_512"),
-            "SSE4.1",
-            (
-                ("undefined", b"\x0f\x0b"),  # ud2
-                ("avx", b"\xc5\xfc\x57\xc0"),  # vxorps ymm0, ymm0, ymm0
-                ("avx2", b"\xc5\xfd\xfe\xc0"),  # vpaddd ymm0, ymm0, ymm0
-                ("avx512f", b"\x62\xf1\x7d\x48\xfe\xc0"),  # vpaddd zmm0, zmm0, zmm0
-                ("amx_tile", b"\xc4\xe2\x78\x49\xc0"),  # tilerelease
-            ),
-            # mov eax, 60; xor edi, edi; syscall
-            b"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05",
-        ),
-        Architecture(
-            "aarch64",
-            "arm64",
-            "aarch64-linux-gnu",
-            b"04",
-            183,
-            r"CPU implementer\s*: *(\S+)(?:\n.*)*?\nCPU part\s*: *(\S+)",
-            ("ARM_NEON_ASIMD", "ARM_SVE"),
-            "ARM_NEON_ASIMD",
-            (
-                ("undefined", b"\x00\x00\x00\x00"),  # udf #0
-                ("sve", b"\xe0\xe3\x18\x25"),  # ptrue p0.b
-                ("sme", b"\x7f\x47\x03\xd5"),  # smstart
-            ),
-            # mov x0, #0; mov x8, #93; svc #0
-            b"\x00\x00\x80\xd2\xa8\x0b\x80\xd2\x01\x00\x00\xd4",
-        ),
-        Architecture(
-            "ppc64le",
-            "ppc64el",
-            "powerpc64le-linux-gnu",
-            b"06",
-            21,
-            r"cpu\s*: *(.+)",
-            ("IBM_VSX",),
-            "IBM_VSX",
-            (
-                ("undefined", b"\x00\x00\x00\x00"),
-                ("arch_3_1", b"\xb6\x01\x63\x7c"),  # brh r3, r3, of POWER10
-            ),
-            # li r0, 1; li r3, 0; sc
-            b"\x01\x00\x00\x38\x00\x00\x60\x38\x02\x00\x00\x44",
-        ),
+_TABLE = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",))
+_TABLE.read_string(Path(__file__).with_name("architectures.ini").read_text(encoding="utf-8"))
+
+
+def _architecture(name: str) -> Architecture:
+    """Return the row of an architecture."""
+    row = _TABLE[name]
+    codes = (line.partition(" ") for line in row["instructions"].strip().splitlines())
+    return Architecture(
+        name,
+        row["debian"],
+        row["triplet"],
+        row["sif"].encode(),
+        int(row["elf"]),
+        row["processor"],
+        tuple(row["kernels"].split()),
+        row["portable"],
+        tuple((instruction, bytes.fromhex(code)) for instruction, _, code in codes),
+        bytes.fromhex(row["end"]),
     )
-}
+
+
+#: Architectures of images, by name.
+KNOWN = {name: _architecture(name) for name in _TABLE.sections() if " " not in name}
+#: GROMACS's instruction sets by a feature that archspec lists, the widest first.
+KERNELS_BY_FEATURE = dict(_TABLE["kernels by feature"])
+#: Names of Arm's processors by the numbers of maker and part.
+_ARM_PARTS = {tuple(numbers.split()): name for numbers, name in _TABLE["parts of Arm"].items()}
 #: Names of other architectures that an image may be for.
 _OTHERS_OF_SIF = {b"01": "i386", b"03": "arm", b"12": "riscv64"}
 _OTHERS_OF_ELF = {3: "i386", 40: "arm", 243: "riscv64"}
-#: GROMACS's instruction sets by a feature that archspec lists, the widest first (GROMACS's installation guide, "SIMD
-#: support"). SVE is as wide as on the machine that compiles it.
-KERNELS_BY_FEATURE = {
-    "avx512f": "AVX_512",
-    "avx2": "AVX2_256",
-    "avx": "AVX_256",
-    "sse4_1": "SSE4.1",
-    "sse2": "SSE2",
-    "sve": "ARM_SVE",
-    "asimd": "ARM_NEON_ASIMD",
-    "vsx": "IBM_VSX",
-}
 #: GROMACS's non-bonded kernels without any instruction set, which every build has.
 PLAIN_C = "C"
-#: Names of Arm's processors by the numbers that they report: the maker's, and the part's (Linux: asm/cputype.h).
-_ARM_PARTS = {
-    ("0x41", "0xd08"): "Cortex-A72",
-    ("0x41", "0xd0c"): "Neoverse N1",
-    ("0x41", "0xd40"): "Neoverse V1",
-    ("0x41", "0xd49"): "Neoverse N2",
-    ("0x41", "0xd4f"): "Neoverse V2",
-    ("0x42", "0x516"): "ThunderX2",
-    ("0x43", "0x0a1"): "ThunderX",
-    ("0x43", "0x0af"): "ThunderX2",
-    ("0x46", "0x001"): "A64FX",
-    ("0x48", "0xd01"): "Kunpeng 920",
-}
 #: Names of the dynamic loader, a part of libc, on all of these.
 LOADER = r"ld-linux.*|ld64"
 

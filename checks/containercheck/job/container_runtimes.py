@@ -1,18 +1,19 @@
-"""Describe the known container runtimes, a row each; no other file names one.
+"""Describe the known container runtimes, a row each, with their values in ``runtimes.ini``; no other file names one.
 
-To add a runtime, write its row and put it into :data:`RUNTIMES`. The defaults fit most runtimes.
+To add a runtime, write its section there. The defaults fit most runtimes.
 
 Standard library only, Python 3.6 or newer: programs of the build step and of the job read the table too.
 """
 
+import configparser
 import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Tuple
 
-#: Scheme of the addresses of images in a registry, for any program that pulls them; and registry of names without one.
-REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
+#: Scheme of the addresses of images in a registry, for any program that pulls them.
+REGISTRY_SCHEME = "docker"
 #: Directory in an image, as a file or unpacked, with the description of its build.
 METADATA = ".singularity.d"
 #: Scripts of Apptainer and Singularity in each of their images.
@@ -56,7 +57,6 @@ class Storage(NamedTuple):
     - ``pull``: words that get an image, before its name.
     - ``name``: the name of a registry's image in both.
     - ``run``: the image to run, in the words of a job's script: ``{name}``, or ``{identifier}`` from the build step.
-    - ``takes_tags``: whether an image without a digest is accepted.
     - ``per_node``: whether each node has its own images.
     - ``load``: words that read an archive (``{archive}``) written by ``docker save``; empty if images come from a
       registry only.
@@ -67,7 +67,6 @@ class Storage(NamedTuple):
     name: str = "{name}"
     run: str = "{name}"
     lists_digests: bool = False
-    takes_tags: bool = False
     per_node: bool = False
     load: Tuple[str, ...] = ()
 
@@ -101,8 +100,7 @@ class Runtime(NamedTuple):
       with them; they outrank the host's.
     - ``label``: marks a container of this library.
     - ``same_user``: keeps the number of a user other than root. ``user_of_root`` does this for an engine that root runs
-      for users; such an engine prints ``false`` after ``rootless``. With ``network_of_root``, only such an engine gives
-      containers the host's network.
+      for users; such an engine prints ``false`` after ``rootless``.
     - ``contain``: disables default binds: the working directory, the host's /var/tmp.
     - ``mount_points``: lets the runtime make the directories in the image that binds need.
     - ``user_namespace``: lets root without all capabilities run images. ``shared_namespace`` puts the ranks of a node
@@ -147,7 +145,6 @@ class Runtime(NamedTuple):
     same_user: str = ""
     rootless: Tuple[str, ...] = ()
     user_of_root: str = ""
-    network_of_root: bool = False
     contain: str = ""
     mount_points: str = ""
     help: Tuple[str, ...] = ()
@@ -237,208 +234,37 @@ class Runtime(NamedTuple):
         return " ".join(filter(None, words))
 
 
-#: Words that start a container of an engine. The engine starts its processes, not the command. The ranks of a node must
-#: share the host's network and process numbers, /dev/shm and /tmp (Podman's blog, "Podman in HPC environments", 2019).
-#: --ipc=host would need /dev/mqueue, which not every node has.
-_ENGINE = (
-    "run --rm --interactive --network={network} --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
-    "{binds}",
-    "{gpus}",
-    "-w {workdir}",
-    "--env=PWD={workdir}",
-    "{options}",
-    "{image}",
-    "{program}",
-)
-_OVERLAY = Way(
-    "overlay",
-    form=OCI,
-    own_network=True,
-    requirement="a network that containers on all nodes join (the site's extras, container_network)",
-)
-_PODMAN = Runtime(
-    name="Podman",
-    command="podman",
-    # Under a docker command, it answers by its own name.
-    answer=r"^podman version ",
-    launch=_ENGINE,
-    bind="-v={source}:{target}",
-    gpus="--device=nvidia.com/gpu=all",
-    # ROCm documentation, "Running ROCm Docker containers".
-    amd_gpus="--device=/dev/kfd --device=/dev/dri",
-    variable=("--env",),
-    environment=("--env-host",),
-    # In Podman 4.3, the host's variables replace the image's, PATH among them.
-    variables=("image", "inspect", "--format={{range .Config.Env}}{{println .}}{{end}}"),
-    variable_file="--env-file={file}",
-    label="--label={label}",
-    # Otherwise PMIx servers refuse the ranks, as their user number differs from their launcher's.
-    same_user="--userns=keep-id",
-    rootless=("info", "--format={{.Host.Security.Rootless}}"),
-    user_of_root="--user={user}:{group}",
-    is_engine=True,
-    form=OCI,
-    storage=Storage(
-        look=("podman", "image", "inspect", "--format={{.Id}}"),
-        pull=("podman", "pull"),
-        per_node=True,
-        load=("podman", "load", "--quiet", "--input={archive}"),
-    ),
-    ways=(_OVERLAY,),
-)
-_APPTAINER = Runtime(
-    name="Apptainer",
-    command="apptainer",
-    answer=r"^apptainer version ",
-    launch=("exec", "{binds}", "{gpus}", "--pwd {workdir}", "{options}", "{image}", "{program}"),
-    bind="-B{source}:{target}",
-    gpus="--nv",
-    amd_gpus="--rocm",
-    contain="--contain",
-    help=("exec", "--help"),
-    user_namespace="--userns",
-    # Since Apptainer 1.3.
-    shared_namespace="--sharens",
-    own_library_path=True,
-    starts_containers=True,
-    builds=True,
-    build_directory="APPTAINER_TMPDIR",
-    ways=(Way("unpacked", form=TREE),),
-    configuration=("buildcfg",),
-    settings="APPTAINER_",
-    # These follow the end of another rank, or a truncated image: apptainer#1906, apptainer#2121, apptainer#2713.
-    follow_ups=(
-        r"^FATAL\b.* first process with --sharens has already exited",
-        r"^FATAL\b.* could not open proc directory ",
-        r"^FATAL\b.* while executing starter: ",
-        r"^ERROR\b.* container cleanup failed: ",
-    ),
-    causes=(r"^(?:FATAL|ERROR) *(?:: |\[U=)",),
-    noise=(r"^(?:INFO|WARNING|VERBOSE|DEBUG) *(?:: |\[U=)",),
-)
+_TABLE = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",))
+_TABLE.read_string(Path(__file__).with_name("runtimes.ini").read_text(encoding="utf-8"))
+
+
+def _value(kind: Any, field: str, text: str) -> Any:
+    """Return a field of a row from its text: the text, whether it is ``yes``, or its lines."""
+    expected = kind.__annotations__[field]
+    if expected is bool:
+        return text == "yes"
+    return text if expected is str else tuple(text.strip().splitlines())
+
+
+def _fields(kind: Any, title: str) -> Dict[str, Any]:
+    """Return the fields in a section, and in the section that it is like."""
+    section = dict(_TABLE[title])
+    like = section.pop("like", "")
+    own = {field: _value(kind, field, text) for field, text in section.items()}
+    return {**(_fields(kind, like) if like else {}), **own}
+
+
+def _runtime(name: str) -> Runtime:
+    """Return the row of a runtime."""
+    fields = _fields(Runtime, name)
+    fields["ways"] = tuple(Way(way, **_fields(Way, f"way {way}")) for way in fields.get("ways", ()))
+    if f"{name} storage" in _TABLE:
+        fields["storage"] = Storage(**_fields(Storage, f"{name} storage"))
+    return Runtime(name, **fields)
+
 
 #: All runtimes, in order of preference if a site names none.
-RUNTIMES = (
-    _APPTAINER,
-    _APPTAINER._replace(
-        name="Singularity",
-        command="singularity",
-        # Also "singularity-ce version 4.1.0".
-        answer=r"^singularity\S* version ",
-        build_directory="SINGULARITY_TMPDIR",
-        settings="SINGULARITY_",
-        # Its messages are Apptainer's.
-        follow_ups=(),
-        causes=(),
-        noise=(),
-    ),
-    Runtime(
-        name="Sarus",
-        command="sarus",
-        # It prints its number only.
-        answer="",
-        launch=("run", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
-        bind="--mount=type=bind,source={source},destination={target}",
-        form=OCI,
-        storage=Storage(
-            look=("sarus", "images", "--digests"),
-            pull=("sarus", "pull"),
-            lists_digests=True,
-        ),
-    ),
-    # NERSC's; the Shifter for which ReFrame writes commands became Sarus. It keeps the working directory, and binds
-    # directories only.
-    Runtime(
-        name="Shifter",
-        command="shifter",
-        answer="",
-        launch=("--image={image}", "{binds}", "{options}", "{program}"),
-        bind="--volume={source}:{target}",
-        form=OCI,
-        storage=Storage(
-            look=("shifterimg", "lookup"),
-            pull=("shifterimg", "pull"),
-            name="docker:{name}",
-            # With a name, every rank would ask the gateway, and a tag may have moved by then.
-            run="id:{identifier}",
-            # Its gateways before 22.02, and those without skopeo, know tags only.
-            takes_tags=True,
-        ),
-    ),
-    _PODMAN,
-    # It prints only its number, and hands on the environment, /dev, /proc, /sys and /tmp. Targets of binds must exist
-    # in the image, unless the image is writable (ch-run(1), "--bind").
-    Runtime(
-        name="Charliecloud",
-        command="ch-run",
-        answer="",
-        launch=(
-            "--set-env --set-env=PWD={workdir}",
-            "{binds}",
-            "--cd={workdir}",
-            "{options}",
-            "{image}",
-            "--",
-            "{program}",
-        ),
-        bind="--bind={source}:{target}",
-        mount_points="--write",
-        joined="--join-ct={ranks}",
-        starts_containers=True,
-        form=TREE,
-    ),
-    # Options of Slurm's srun. Enroot makes the containers (Pyxis, args.c), hands on the environment, and makes targets
-    # of binds in the image.
-    Runtime(
-        name="Pyxis",
-        command="srun",
-        answer="",
-        launch=(
-            '--container-image="$PWD"/{image}',
-            "{binds}",
-            "--container-workdir={workdir}",
-            "{options}",
-            "{program}",
-        ),
-        bind="--container-mounts={source}:{target}",
-        alone="srun --nodes=1 --ntasks=1",
-        required_option="--container-image",
-        form=SQUASHFS,
-    ),
-    # Options of the docker run reference. Without root, its host network is that of an intermediate process (Docker's
-    # manual, "Rootless mode": "Networking").
-    Runtime(
-        name="Docker",
-        command="docker",
-        answer=r"(?i)^docker version ",
-        launch=_ENGINE,
-        bind="-v={source}:{target}",
-        gpus="--gpus=all",
-        amd_gpus=_PODMAN.amd_gpus,
-        variable=("--env",),
-        variables=_PODMAN.variables,
-        variable_file=_PODMAN.variable_file,
-        before=("sh", HAND_ON_SCRIPT),
-        label="--label={label}",
-        rootless=(
-            "info",
-            "--format={{$rootless := false}}{{range .SecurityOptions}}"
-            '{{if eq . "name=rootless"}}{{$rootless = true}}{{end}}{{end}}{{$rootless}}',
-        ),
-        user_of_root=_PODMAN.user_of_root,
-        network_of_root=True,
-        is_engine=True,
-        daemons=("dockerd", "containerd", "containerd-shim", "docker-proxy", "runc", "rootlesskit", "slirp4netns"),
-        form=OCI,
-        storage=Storage(
-            look=("docker", "image", "inspect", "--format={{.Id}}"),
-            pull=("docker", "pull"),
-            per_node=True,
-            load=("docker", "load", "--quiet", "--input={archive}"),
-        ),
-        ways=(_OVERLAY,),
-    ),
-)
+RUNTIMES = tuple(_runtime(name) for name in _TABLE.sections() if " " not in name)
 
 #: A runtime without a row, in the job: nothing is known about it.
 UNKNOWN = Runtime("", "", "", (), "")

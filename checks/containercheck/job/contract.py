@@ -49,8 +49,6 @@ NOTHING_RUN = "only its images were wanted (images_only)"
 #: For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
 #: converted image also its original, ``source``.
 IMAGE_RECORD = "image.json"
-#: In that record, the bytes of the image's files; missing if they were not counted when it was made.
-CONTENT_BYTES = "content_bytes"
 
 #: File in the stage directory with a container runtime's identifier of an image that it stores itself.
 IMAGE_ID = "image.id"
@@ -106,13 +104,8 @@ RUN_SIDE, RUN_INSIDE, START_RANKS, START_INSIDE = "run", "run-inside", "ranks", 
 LOOK_UP, OBSERVE_SIDE = "look-up", "observe"
 #: Names of the commands of its preparation: unpack the image, make its mount points, look for a program, ask the loader
 #: about the host's MPI. The last prints the environment of one process in the container, without a launcher.
-UNPACK, MOUNT_POINTS, REQUIRE, PREFLIGHT, SURROUNDINGS = (
-    "unpack",
-    "mount-points",
-    "require",
-    "preflight",
-    "surroundings",
-)
+UNPACK, MOUNT_POINTS, REQUIRE = "unpack", "mount-points", "require"
+PREFLIGHT, SURROUNDINGS = "preflight", "surroundings"
 
 #: Script that binds a rank of one of several simultaneous programs, and file with the node's cores in their order, for
 #: it.

@@ -93,24 +93,18 @@ def _whose(uid: int) -> str:
 def _steal() -> int:
     """Return the ticks that a hypervisor took from the processors that this process may use."""
     usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
-    total = 0
-    for line in Path("/proc/stat").read_text().splitlines():
-        fields = line.split()
-        if fields and fields[0] in usable and len(fields) > 8:
-            total += int(fields[8])
-    return total
+    rows = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    return sum(int(row[8]) for row in rows if row and row[0] in usable)
 
 
 def ancestors() -> Set[int]:
     """Return this process's ancestors; children that they waited for belong to the job."""
     pids: Set[int] = set()
     pid = os.getppid()
-    while pid > 0 and pid not in pids:
-        pids.add(pid)
-        try:
+    with contextlib.suppress(OSError):
+        while pid > 0:
+            pids.add(pid)
             pid = int(processes.fields_of(pid)[1])
-        except OSError:
-            break
     return pids
 
 
@@ -182,21 +176,11 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
 
     :param log: whether to print the names of processes.
     """
-    return _disturbers(_taken_here(before, after), before, after, log)
-
-
-def _taken_here(before: Look, after: Look) -> Dict[str, float]:
-    """Return the ticks that others and the hypervisor took on this node between two looks."""
-    return taken_between(before, after, ancestors() | processes.DAEMONS)
-
-
-def _disturbers(taken: Dict[str, float], before: Look, after: Look, log: bool) -> Optional[str]:
-    causes = verdict(taken, capacity(before, after))
+    ours, most = ancestors() | processes.DAEMONS, capacity(before, after)
+    causes = verdict(taken_between(before, after, ours), most)
     if causes and log:
-        ours = ancestors() | processes.DAEMONS
         by_name = {_title(pid, after): ticks for pid, ticks in _ticks_between(before, after, ours).items()}
-        named = verdict(by_name, capacity(before, after))
-        print(f"disturbed by {named or causes}", flush=True)
+        print(f"disturbed by {verdict(by_name, most) or causes}", flush=True)
     return causes
 
 
@@ -225,12 +209,8 @@ def watch_other_nodes() -> None:
     shutil.rmtree(contract.WATCH, ignore_errors=True)
     Path(contract.WATCH).mkdir()
     with Path(contract.WATCH, "err").open("wb") as err:
-        subprocess.Popen(
-            [*words, sys.executable, processes.PROGRAMS, "watch"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=err,
-        )
+        words += [sys.executable, processes.PROGRAMS, "watch"]
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err)
 
 
 class Line(NamedTuple):
@@ -253,34 +233,12 @@ class Seen(NamedTuple):
     taken: float = 0.0
 
 
-class NodeLines:
-    """Read the lines that the watch on a node writes, one a second.
-
-    :param path: the file, which grows.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Begin at the start of the file."""
-        self._lines = texts.NewLines(path)
-        self._waiting: List[Line] = []
-
-    def between(self, first: float, last: float) -> List[Line]:
-        """Return the lines between two moments; forget all lines up to the last one.
-
-        Unreadable lines are left out: a damaged file of another node must not end a job.
-        """
-        self._waiting += filter(None, map(_parsed, self._lines.read()))
-        lines = [line for line in self._waiting if first <= line.when <= last]
-        self._waiting = [line for line in self._waiting if line.when > last]
-        return lines
-
-
 #: Reader of each node's file.
-_READ: Dict[Path, NodeLines] = {}
+_READ: Dict[Path, texts.NewLines] = {}
 
 
 def _parsed(line: bytes) -> Optional[Line]:
-    """Return a line; None for a damaged one."""
+    """Return a line; None for a damaged one, as the file of another node must not end a job."""
     try:
         entry = json.loads(line.decode())
         taken = {str(who): float(ticks) for who, ticks in entry["taken"].items()}
@@ -293,6 +251,8 @@ def _parsed(line: bytes) -> Optional[Line]:
 def on_other_nodes(began: float, ended: float) -> Seen:
     """Return the disturbers, with the node's name, and the used resources of the other nodes between two moments.
 
+    Lines outside of this time are forgotten.
+
     :param began, ended: in seconds since 1970; the nodes' clocks are assumed to agree to a second.
     """
     causes = []
@@ -300,7 +260,9 @@ def on_other_nodes(began: float, ended: float) -> Seen:
     for path in sorted(Path(contract.WATCH).glob("*.lines")):
         capacity = 0.0
         taken: Dict[str, float] = {}
-        for line in _READ.setdefault(path.resolve(), NodeLines(path)).between(began + INTERVAL, ended):
+        for line in map(_parsed, _READ.setdefault(path.resolve(), texts.NewLines(path)).read()):
+            if line is None or not began + INTERVAL <= line.when <= ended:
+                continue
             capacity += line.capacity
             for who, ticks in line.taken.items():
                 taken[who] = taken.get(who, 0.0) + ticks
@@ -324,8 +286,8 @@ class Watch:
 
     def seen(self) -> Seen:
         """Return the disturbers and used resources of all nodes."""
-        taken, others = _taken_here(self._before, self._after), on_other_nodes(self._began, time.time())
-        here = _disturbers(taken, self._before, self._after, log=True)
+        others, here = on_other_nodes(self._began, time.time()), between(self._before, self._after, log=True)
+        taken = taken_between(self._before, self._after, ancestors() | processes.DAEMONS)
         part = min(1.0, sum(taken.values()) / (capacity(self._before, self._after) or math.inf))
         return Seen([*filter(None, [here]), *others.disturbers], others.used, part)
 

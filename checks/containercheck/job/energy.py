@@ -5,9 +5,10 @@ Nodes of HPE Cray count the joules of the whole node. Other x86 nodes count micr
 The counters include other jobs on the node, so a job needs its node to itself.
 """
 
-import threading
 from pathlib import Path
 from typing import Dict, NamedTuple
+
+from containercheck.job import run_observation
 
 #: Counters of HPE Cray, and of powercap.
 CRAY, POWERCAP = "sys/cray/pm_counters/energy", "sys/class/powercap"
@@ -39,7 +40,7 @@ def readings(root: Path = Path("/")) -> Dict[str, Reading]:
     return found
 
 
-class Meter(threading.Thread):
+class Meter(run_observation.Watch):
     """Measure the energy of this node from its start to :meth:`finish`.
 
     :param root: of the file system.
@@ -47,8 +48,8 @@ class Meter(threading.Thread):
 
     def __init__(self, root: Path = Path("/")) -> None:
         """Prepare the thread, which :meth:`start` starts."""
-        super().__init__(daemon=True)
-        self._root, self._finished = root, threading.Event()
+        super().__init__()
+        self._root = root
         self._last: Dict[str, Reading] = {}
         self._joules, self._why = 0.0, "this node has no counter of energy"
         self.look()
@@ -66,13 +67,12 @@ class Meter(threading.Thread):
 
     def run(self) -> None:
         """Look now and then, as counters begin again at zero."""
-        while not self._finished.wait(INTERVAL):
+        while not self.finished.wait(INTERVAL):
             self.look()
 
     def finish(self) -> None:
         """Look for the last time."""
-        self._finished.set()
-        self.join()
+        super().finish()
         self.look()
 
     def __str__(self) -> str:

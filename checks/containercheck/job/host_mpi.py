@@ -1,6 +1,6 @@
 """Bring the host's MPI into a container: the integrated variant (standard library only; run in the job).
 
-    python3 checks/containercheck/job hostmpi plan --bind='-B{source}:{target}' --side subject hpcc
+    python3 checks/containercheck/job hostmpi plan subject
     python3 checks/containercheck/job hostmpi verify subject
     python3 checks/containercheck/job hostmpi lend mpich
 
@@ -17,6 +17,7 @@ Directories are bound in the job, because only the node's libraries count.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -80,7 +81,7 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     :param family: if the program is missing, or loads no MPI library, the loader is asked for a library of this family.
         (Since Open MPI 6, ompi_info loads libopen_mpi alone.)
     :raises AbsentError: the loader finds none.
-    :raises HostMpiError: without a family, the program is missing, is a script, or loads no MPI library.
+    :raises HostMpiError: without a family, the program is missing, or shows no MPI library.
     """
     program = shutil.which(executable)
     needed = needed_libraries([program]) if program else {}
@@ -90,20 +91,8 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     if family:
         path = found_by_loader(family, "host_mpi")
         return mpi.soname_of(path), path
-    if program is not None and not _is_binary(program):
-        raise HostMpiError(
-            f"{program} is a script, which does not show its MPI: name the host's in the site's extras, host_mpi"
-        )
-    if program is None:
-        raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
-    raise HostMpiError(
-        f"{program} loads no MPI library here (ldd shows none): name the host's in the site's extras, host_mpi"
-    )
-
-
-def _is_binary(program: str) -> bool:
-    with open(program, "rb") as stream:
-        return stream.read(4) == b"\x7fELF"
+    reason = f"ldd shows no MPI library of {program}" if program else f"{executable} is not on the PATH"
+    raise HostMpiError(f"{reason} on {os.uname().nodename}: name the host's MPI in the site's extras, host_mpi")
 
 
 def libraries_of_host() -> List[str]:
@@ -111,11 +100,9 @@ def libraries_of_host() -> List[str]:
     paths = []
     for directory in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
         paths += sorted(str(path) for path in Path(directory).glob("lib*.so*")) if directory else []
-    for ldconfig in ("/sbin/ldconfig", "ldconfig"):
-        if shutil.which(ldconfig):
-            listing = processes.output_of([ldconfig, "-p"], stderr=subprocess.DEVNULL)
-            return paths + re.findall(r"=> (/\S+)$", listing, re.MULTILINE)
-    return paths
+    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
+    listing = processes.output_of([ldconfig, "-p"], stderr=subprocess.DEVNULL)
+    return paths + re.findall(r"=> (/\S+)$", listing, re.MULTILINE)
 
 
 def found_by_loader(family: str, extra: str) -> str:
@@ -160,14 +147,12 @@ def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
         for path in [*directory.glob("libmpi*.so.*"), *directory.glob("libpmpi_*.so.*")]:
             if path.name.count(".") == 2 and mpi.member_of(path.name) == member:
                 own[path.name] = str(path)
-    libraries = {**own, **needed_libraries([str(library), *own.values()])}
-    while True:
+    new = libraries = {**own, **needed_libraries([str(library), *own.values()])}
+    while new:
         plugins = _plugin_directories(libraries)
         files = [str(path) for directory in plugins for path in directory.rglob("*.so*") if path.is_file()]
-        needed = needed_libraries(files) if files else {}
-        if needed.keys() <= libraries.keys():
-            break
-        libraries = {**needed, **libraries}
+        new = {name: path for name, path in needed_libraries(files).items() if name not in libraries}
+        libraries = {**new, **libraries}
     return {name: path for name, path in libraries.items() if not _LIBC.match(name)}, plugins
 
 
@@ -181,9 +166,7 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
     title, soname, names, _ = mpi.FAMILIES[family]
     path = named(libmpi, f"host_{family}") if libmpi else found_by_loader(family, f"host_{family}")
     if not names.match(Path(path).name):
-        raise HostMpiError(
-            f"another ABI: the program needs {soname} ({title}); the site's extras, host_{family}, name {libmpi}"
-        )
+        raise HostMpiError(f"another ABI: the program needs {soname} ({title}), and host_{family} names {libmpi}")
     _fresh_directory(contract.BARE_MPI_LINKS)
     for name in {soname, *mpi.other_names(soname)}:
         Path(contract.BARE_MPI_LINKS, name).symlink_to(Path(path).resolve())
@@ -220,7 +203,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     for name, target in links.items():
         Path(contract.mpi_links(side), name).symlink_to(target)
     preload = Path(contract.MPI_PRELOAD)
-    if preload.is_symlink():
+    with contextlib.suppress(FileNotFoundError):
         preload.unlink()
     preload.symlink_to(real[soname])
     # The bind of a directory includes its subdirectories.
@@ -270,9 +253,7 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
         )
     for name in sorted(set(re.findall(r"^\s*(\S+) => not found", preflight, re.MULTILINE))):
         if name not in known["spares"]:
-            raise HostMpiError(
-                f"in the container, {name} is not found: bind it (site's extras, host_mpi) or install it"
-            )
+            raise HostMpiError(f"{name} is not found in the container: bind it (extras: host_mpi), or install it")
         Path(contract.mpi_links(side), name).symlink_to(known["spares"][name])
     script = re.search(rf"^{contract.IS_SCRIPT} (.+)$", preflight, re.MULTILINE)
     if script and re.search(rf"^\s*\S+/{re.escape(contract.MPI_PRELOAD)} \(0x", preflight, re.MULTILINE):
@@ -280,10 +261,8 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
     loaded = dict(re.findall(r"^\s*(\S+) => (/\S+)", preflight, re.MULTILINE))
     own = {name: path for name, path in loaded.items() if mpi.SONAME.match(name)}
     if not own:
-        last_line = preflight.strip().splitlines()[-1:] or ["it printed nothing"]
-        raise HostMpiError(
-            f"the program in the image loads no MPI library, so the host's cannot replace it: {last_line[0]}"
-        )
+        last_line = (preflight.strip() or "it printed nothing").splitlines()[-1]
+        raise HostMpiError(f"the image's program loads no MPI library that the host's can replace: {last_line}")
     name = next((name for name in (known["soname"], *mpi.other_names(known["soname"])) if name in own), None)
     if name is None:
         raise HostMpiError(
@@ -301,38 +280,26 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
 def main() -> None:
     """Run a command, or print one error; the exit status ``contract.UNSUPPORTED`` is a reason to skip."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command")
-    commands.required = True
-    planning = commands.add_parser("plan", help="find the host's MPI, and how to bind it")
-    planning.add_argument("--bind", required=True, help="with {source} and {target}")
-    planning.add_argument("--side", required=True, help="side of the container")
-    planning.add_argument("--libmpi", help="the host's MPI library; by default the one that the program loads")
-    planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, if the program is missing")
-    planning.add_argument("executable")
-    verifying = commands.add_parser("verify", help="check the output of the container's loader")
-    verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
-    verifying.add_argument("side", help="side of the container")
-    lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
-    lending.add_argument("--libmpi", help="the host's MPI library; by default the one that the loader finds")
-    lending.add_argument("family", choices=mpi.FAMILIES)
+    parser.add_argument("command", choices=("plan", "verify", "lend"))
+    parser.add_argument("name", help="side of the container; or family of MPI that is lent to the bare program")
+    parser.add_argument("--libmpi", help="the host's MPI library to lend; by default the one that the loader finds")
     arguments = parser.parse_args()
+    side = arguments.name
     try:
         if arguments.command == "lend":
-            print(f"MPI of the bare program: {lend(arguments.family, arguments.libmpi)}")
+            print(f"MPI of the bare program: {lend(arguments.name, arguments.libmpi)}")
         elif arguments.command == "plan":
-            known = plan(arguments.executable, arguments.bind, arguments.side, arguments.libmpi, arguments.family)
+            container = launch.Launch(side).container
+            host = container["host"]
+            known = plan(host["program"], container["bind"], side, host["library"], host["family"])
             print(f"host MPI: {known['path']}, {len(known['libraries'])} libraries, {len(known['binds'])} binds")
         else:
-            known = json.loads(Path(contract.mpi_plan_file(arguments.side)).read_text())
-            preflight = Path(contract.preflight_file(arguments.side)).read_text(errors="replace")
-            remark = verify(preflight, known, arguments.side, arguments.tree)
+            known = json.loads(Path(contract.mpi_plan_file(side)).read_text())
+            preflight = Path(contract.preflight_file(side)).read_text(errors="replace")
+            remark = verify(preflight, known, side, launch.Launch(side).container["host"]["trees"])
             print(remark or "host MPI: the image's program loads it", flush=True)
     except AbsentError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)
     except (HostMpiError, OSError) as error:
         sys.exit(f"error: {error}")
-
-
-if __name__ == "__main__":
-    main()

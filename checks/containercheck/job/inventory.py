@@ -18,30 +18,27 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from containercheck.job import architectures, container_runtimes, mpi, runtime_start, texts
+from containercheck.job import architectures, container_runtimes, host_mpi, mpi, processes, runtime_start, texts
 from containercheck.job.container_runtimes import Runtime
 
 #: Longest wait for a program that prints its version, in seconds. A module system or srun may ask a server.
 PATIENCE = 20.0
 #: Programs that mount an image file without privileges: squashfuse's own, and the name in Apptainer's packages.
 MOUNTERS = ("squashfuse_ll", "squashfuse")
+#: Settings of the kernel that forbid user namespaces, with the value that does so.
+_FORBIDDING = (
+    ("user.max_user_namespaces", "0"),
+    ("kernel.unprivileged_userns_clone", "0"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1"),
+)
 #: Programs that compile the bare side's programs.
 TOOLS = ("gcc", "g++", "make")
 
 
 def output_of(words: Sequence[str]) -> Tuple[Optional[int], str]:
     """Return the exit status and the output of a program, both streams; None and "" if it does not run."""
-    try:
-        process = subprocess.run(
-            list(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None, ""
-    return process.returncode, process.stdout.decode(errors="replace").strip()
+    status, output = processes.answer_of(words, PATIENCE, stderr=subprocess.STDOUT)
+    return status, output.strip()
 
 
 def first_line(text: str) -> str:
@@ -59,11 +56,7 @@ def inventory(root: Path = Path("/")) -> Dict[str, Any]:
     :param root: root of the file systems that are read.
     """
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    try:
-        state = os.statvfs(str(root / "dev/shm"))
-        shared = state.f_blocks * state.f_frsize  # type: Optional[int]
-    except OSError:
-        shared = None
+    state = os.statvfs(str(root / "dev/shm")) if (root / "dev/shm").is_dir() else None
     return {
         "host": host(root),
         "processor": processor(root),
@@ -71,7 +64,7 @@ def inventory(root: Path = Path("/")) -> Dict[str, Any]:
         "namespaces": user_namespaces(root),
         "fuse": os.access(str(root / "dev/fuse"), os.R_OK | os.W_OK),
         "locked_memory": None if locked == resource.RLIM_INFINITY else locked,
-        "shared_memory": shared,
+        "shared_memory": state and state.f_blocks * state.f_frsize,
         "mpi": mpi_libraries(),
         "pmi": pmi_plugins(),
         "tools": [name for name in TOOLS if shutil.which(name)],
@@ -89,16 +82,13 @@ def brief() -> Dict[str, Any]:
 def host(root: Path = Path("/")) -> Dict[str, Any]:
     """Return name, system, kernel, C library and Python of this machine, and whether this user is root."""
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', texts.small(root / "etc/os-release"), re.MULTILINE))
-    try:
-        # musl, for example, does not know the name.
-        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
-    except (ValueError, OSError):
-        libc = ""
+    # musl, for example, does not know the name.
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     return {
         "name": socket.gethostname(),
         "system": release.get("PRETTY_NAME", ""),
         "kernel": platform.release(),
-        "libc": libc,
+        "libc": libc or "",
         "python": platform.python_version(),
         "root": os.geteuid() == 0,
     }
@@ -159,13 +149,9 @@ def mounting(runtime: Runtime, path: str) -> str:
     settings = dict(re.findall(r"^(\w+)=(.*)$", output, re.MULTILINE))
     libexec = Path(settings.get("LIBEXECDIR") or "/nonexistent")
     parts = [directory / "bin" for directory in (libexec / Path(path).name, libexec / runtime.command)]
-    for directory in parts:
-        try:
-            mode = (directory / "starter-suid").stat().st_mode
-        except OSError:
-            continue
-        if mode & stat.S_ISUID:
-            return "setuid"
+    starters = [starter for directory in parts for starter in directory.glob("starter-suid")]
+    if any(starter.stat().st_mode & stat.S_ISUID for starter in starters):
+        return "setuid"
     if os.geteuid() == 0 and not runtime_start.is_crippled_root():
         return "kernel"
     for name in MOUNTERS:
@@ -177,32 +163,17 @@ def mounting(runtime: Runtime, path: str) -> str:
 def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
     """Return whether a program may have its own user namespace, and the setting that forbids it."""
     status, output = output_of(["unshare", "--user", "--map-root-user", "true"])
-    kernel = root / "proc/sys"
-    why = ""
-    if texts.small(kernel / "user/max_user_namespaces") == "0":
-        why = "user.max_user_namespaces is 0"
-    elif texts.small(kernel / "kernel/unprivileged_userns_clone") == "0":
-        why = "kernel.unprivileged_userns_clone is 0"
-    elif texts.small(kernel / "kernel/apparmor_restrict_unprivileged_userns") == "1":
-        why = "kernel.apparmor_restrict_unprivileged_userns is 1"
-    if status is None:
-        # Without unshare, only the settings can be checked.
-        return {"allowed": not why, "problem": why}
-    return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(output)}
+    set_so = (name for name, value in _FORBIDDING if texts.small(root / "proc/sys" / name.replace(".", "/")) == value)
+    why = next((f"{name} is {dict(_FORBIDDING)[name]}" for name in set_so), "")
+    # Without unshare, only the settings can be checked.
+    allowed = not why if status is None else status == 0
+    return {"allowed": allowed, "problem": "" if allowed else why or first_line(output)}
 
 
 def mpi_libraries() -> List[Dict[str, str]]:
     """Return the MPI libraries that the loader finds: family, title, library, and its program's version."""
-    names = set()
-    _, listed = output_of(["ldconfig", "-p"] if shutil.which("ldconfig") else ["/sbin/ldconfig", "-p"])
-    names.update(re.findall(r"^\s*(libmpi\S*)", listed, re.MULTILINE))
-    for directory in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)):
-        try:
-            names.update(os.listdir(directory))
-        except OSError:
-            continue
     libraries: List[Dict[str, str]] = []
-    for name in sorted(names):
+    for name in sorted({Path(path).name for path in host_mpi.libraries_of_host()}):
         family = mpi.family_of(name) if mpi.SONAME.match(name) else None
         if not family or any(known["family"] == family for known in libraries):
             continue
@@ -254,7 +225,3 @@ def fabric(root: Path = Path("/")) -> List[str]:
 def main() -> None:
     """Print the facts."""
     print(json.dumps(inventory()))
-
-
-if __name__ == "__main__":
-    main()

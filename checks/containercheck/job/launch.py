@@ -16,23 +16,15 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
-from containercheck.job import contract, variables
+from containercheck.job import contract, texts, variables
 from containercheck.job.explain import causes
 
 #: Slots: words before the container runtime; its options on this node; options of the host's MPI; options of a remedy;
 #: words before the program; the image to run; the directory of the unpacked image; the name of the
 #: side.
-START, OPTIONS, MPI_OPTIONS, CHANGES, PREFIX, IMAGE, TREE, SIDE = (
-    "{{start}}",
-    "{{options}}",
-    "{{mpi-options}}",
-    "{{changes}}",
-    "{{prefix}}",
-    "{{image}}",
-    "{{tree}}",
-    "{{side}}",
-)
-_SLOT = re.compile(r"\{\{(start|options|mpi-options|changes|prefix|image|tree|side|content of [\w.-]+)\}\}( ?)")
+_NAMES = ("start", "options", "mpi-options", "changes", "prefix", "image", "tree", "side")
+START, OPTIONS, MPI_OPTIONS, CHANGES, PREFIX, IMAGE, TREE, SIDE = ("{{" + name + "}}" for name in _NAMES)
+_SLOT = re.compile(r"\{\{(" + "|".join(_NAMES) + r"|content of [\w.-]+)\}\}( ?)")
 #: The option of srun that chooses a PMI plugin.
 PLUGIN_OPTION = re.compile(r"--mpi[= ](\S+)")
 #: Options of the shell's ``ulimit`` by the name of the limit in /proc, and the bytes of its unit: POSIX shells and
@@ -82,7 +74,12 @@ class Launch:
     :ivar words: by slot, as lists; ``image`` is text of the shell.
     :ivar container: empty for a side without a container. The entries: the image to run (``image``); the option for a
         bind (``bind``); the options for GPUs (``gpus``); whether the image may be unpacked (``unpacks``); the runtime's
-        ``command``, and the ``options`` of site and check, quoted.
+        ``command``, and the ``options`` of site and check, quoted. For runtime_start.py, ``start`` has the ``way`` to
+        run images; the ``ranks`` of MPI on a node, 0 without MPI; whether the image brings its own MPI and settings
+        (``own_environment``); the link to an image ``file``, empty for the runtime's own storage, and the path to
+        ``copy_to``; and the ``required_option`` of a launcher's plugin that starts containers. For host_mpi.py,
+        ``host`` has the bare ``program``, ``library`` and ``family`` of the host's MPI, and the ``trees`` of the host
+        that are bound with the program, each ``source:target``; None for the image's own MPI.
     :raises OSError: the stage directory has no commands.
     """
 
@@ -190,9 +187,7 @@ class Launch:
 def note(side: str, words: Dict[str, Any]) -> None:
     """Save words for slots of a side's commands, in addition to the known ones."""
     path = Path(contract.launch_file(side))
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({**_read(path), **words}))
-    temporary.replace(path)
+    texts.write(path, json.dumps({**_read(path), **words}))
 
 
 def with_plugin(command: str, plugin: str) -> str:

@@ -26,13 +26,11 @@ _DIRECTORY = os.environ.get(OTHER_DIRECTORY) or next(
 )
 #: Lock of the machine: a measurement holds it alone, builds share it.
 MACHINE_LOCK = Path(_DIRECTORY, "containercheck.lock")
-#: Lock that a process holds while it waits for the machine's lock.
-TURN_LOCK = Path(_DIRECTORY, "containercheck.turn.lock")
 #: Longest wait for a lock, in seconds: a compiler takes hours to build.
 PATIENCE = 6 * 3600.0
 #: Seconds between two attempts to take a lock.
 LOOK = 0.25
-#: Seconds after which a wait is announced again, with the reason.
+#: Seconds after which a wait is announced again.
 AGAIN = 25.0
 #: Errors of the kernel for a file system without locks.
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
@@ -57,8 +55,8 @@ class HeldError(LockError):
 
 
 @contextlib.contextmanager
-def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = None) -> Iterator[bool]:
-    """Hold a lock on ``path``, which is made if missing; yield whether it had to wait.
+def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = None) -> Iterator[None]:
+    """Hold a lock on ``path``, which is made if missing.
 
     :param shared: several holders of a shared lock exclude an exclusive holder, but not each other.
     :param waiting: message to print, with the holder's name, and again as long as the wait lasts; empty for none.
@@ -69,24 +67,18 @@ def flocked(path: Path, shared: bool, waiting: str, patience: Optional[float] = 
     """
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     patience = PATIENCE if patience is None else patience
-    began, known, announced, has_waited = time.monotonic(), "", 0.0, False
+    began, announced = time.monotonic(), -AGAIN
     descriptor = open_lock_file(path)
     try:
         while not _try(descriptor, operation, path):
-            holder, now, has_waited = holder_of(descriptor), time.monotonic(), True
-            if waiting and (holder != known or now >= announced + AGAIN):
-                waited = f", for {now - began:.0f} s" if holder == known else ""
-                print(f"{waiting} ({holder}){waited}", flush=True)
-                known, announced = holder, now
-            if now >= began + patience:
-                raise HeldError(path, holder, patience)
+            waited = time.monotonic() - began
+            if waiting and waited >= announced + AGAIN:
+                print(f"{waiting} ({holder_of(descriptor)}), for {waited:.0f} s", flush=True)
+                announced = waited
+            if waited >= patience:
+                raise HeldError(path, holder_of(descriptor), patience)
             time.sleep(LOOK)
-        # Cleaners of old files keep a recent file.
-        with contextlib.suppress(OSError):
-            os.utime(descriptor)
-        if waiting and has_waited:
-            print(f"waited {time.monotonic() - began:.1f} s", flush=True)
-        yield has_waited
+        yield
     finally:
         os.close(descriptor)
 
@@ -104,25 +96,13 @@ def _try(descriptor: int, operation: int, path: Path) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _machine(shared: bool, waiting: str) -> Iterator[None]:
-    """Hold the machine's lock; processes that wait for it get it in turn.
-
-    Without turns, builds, which share the lock, would pass it to each other, and the first measurement would wait for
-    the last image.
-    """
-    with contextlib.ExitStack() as held:
-        with flocked(TURN_LOCK, shared=False, waiting=waiting) as has_waited:
-            held.enter_context(flocked(MACHINE_LOCK, shared=shared, waiting="" if has_waited else waiting))
-        yield
-
-
 def measuring() -> ContextManager[None]:
     """Hold the machine for a measurement: no other process of this library measures or builds on it meanwhile.
 
     :raises OSError: on entering, the lock cannot be made or opened.
     """
-    return _machine(shared=False, waiting="waiting for another measurement or image build on this machine")
+    waiting = "waiting for another measurement or image build on this machine"
+    return flocked(MACHINE_LOCK, shared=False, waiting=waiting)
 
 
 def building() -> ContextManager[None]:
@@ -132,7 +112,7 @@ def building() -> ContextManager[None]:
 
     :raises OSError: on entering, the lock cannot be made or opened.
     """
-    return _machine(shared=True, waiting="waiting for a measurement on this machine to end")
+    return flocked(MACHINE_LOCK, shared=True, waiting="waiting for a measurement on this machine to end")
 
 
 def open_lock_file(path: Path) -> int:
@@ -160,19 +140,8 @@ def open_lock_file(path: Path) -> int:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return descriptor
             os.close(descriptor)
-    raise LockError(_defect(path))
-
-
-def _defect(path: Path) -> str:
-    """Return the reason why the file at a lock's path cannot be a lock, and a remedy."""
-    try:
-        status = os.lstat(str(path))
-    except OSError:
-        return f"the lock {path} was removed meanwhile: try again"
-    owner, mode = user_name(status.st_uid), stat.S_IMODE(status.st_mode)
-    if stat.S_ISREG(status.st_mode):
-        return f"the lock {path} is closed to you: it belongs to {owner}, mode {mode:03o}: have it removed"
-    return f"the lock {path} is not a regular file, and belongs to {owner}: have it removed"
+    owner = user_name(os.lstat(str(path)).st_uid)
+    raise LockError(f"the lock {path} is not a regular file that you may open; it belongs to {owner}: have it removed")
 
 
 def holder_of(descriptor: int) -> str:
@@ -182,15 +151,8 @@ def holder_of(descriptor: int) -> str:
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()
             if "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == inode:
-                return _process_name(words[4])
-    return "a process on another machine"
-
-
-def _process_name(process: str) -> str:
-    try:
-        return f"process {process} of {user_name(os.stat(f'/proc/{process}').st_uid)}"
-    except OSError:
-        return f"process {process}"
+                return f"process {words[4]} of {user_name(os.stat(f'/proc/{words[4]}').st_uid)}"
+    return "an unknown process"
 
 
 def user_name(user: int) -> str:

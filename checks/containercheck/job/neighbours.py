@@ -13,12 +13,11 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional
 
-from containercheck.job import contract, processes, texts, this_node
+from containercheck.job import contract, host_mpi, texts, this_node
 
 #: Binds a rank and its children to its cores. The cores of its program begin with the number FIRST, and each rank has
 #: THREADS of them. The rank's number comes from the launcher's variables: Open MPI, MPICH and Intel MPI, Slurm.
@@ -95,16 +94,13 @@ def copy_dlb(home: str) -> None:
 
 
 def _openmp_runtime() -> str:
-    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
-    listing = processes.output_of([ldconfig, "-p"], stderr=subprocess.DEVNULL)
+    known = host_mpi.libraries_of_host()
     for name in RUNTIMES:
-        match = re.search(rf"^\s*{re.escape(name)} .*=> (\S+)$", listing, re.MULTILINE)
-        if match:
-            return match[1]
+        paths = [path for path in known if Path(path).name == name]
         for place in PLACES:
-            paths = sorted(Path("/").glob(f"{place[1:]}/{name}"))
-            if paths:
-                return str(paths[-1])
+            paths += sorted(map(str, Path("/").glob(f"{place[1:]}/{name}")), reverse=True)
+        if paths:
+            return paths[0]
     return ""
 
 

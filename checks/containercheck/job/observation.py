@@ -74,7 +74,7 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
         "environment": {name: variables.redacted(name, value, key) for name, value in environment},
         "fingerprints": {name: variables.lasting(name, value, lasting) for name, value in environment},
         "set_by": _set_by(job),
-        "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
+        "image_variables": sorted(set(re.findall(r"([A-Za-z_]\w*)=$", parts.get("image", ""), re.MULTILINE))),
         "hooks": [path for path in parts.get("hooks", "").split() if not IMAGE_SCRIPT.search(path)],
         "user": parts.get("user", "").strip(),
     }
@@ -145,10 +145,6 @@ def _environment(text: str) -> List[Tuple[str, str]]:
     return [(texts.printable(name), value) for name, _, value in pairs]
 
 
-def _name_of(line: str) -> List[str]:
-    return re.findall(r"([A-Za-z_]\w*)=$", line)
-
-
 def _limits(text: str, column: int) -> Dict[str, str]:
     """Return limits by name, in the words of /proc: ``Max locked memory``.
 
@@ -208,7 +204,7 @@ def observe(side: str, ranks: int, patience: float = PATIENCE, command: str = co
     :param ranks: number of ranks that its launcher starts.
     :param patience: seconds that it may take.
     :param command: the command of the side to start.
-    :raises OSError: a file cannot be written, or the script cannot be started.
+    :raises OSError: a file cannot be written, or nothing was printed.
     """
     Path(contract.OBSERVE).write_text(SCRIPT)
     gathering = Path(contract.observing_directory(side))
@@ -218,16 +214,17 @@ def observe(side: str, ranks: int, patience: float = PATIENCE, command: str = co
     words = ["bash", "-c", launch.Launch(side).script(command)]
     # A failed observation is left out; a container that does not start prints the reason.
     stderr = subprocess.DEVNULL if command == contract.OBSERVE_SIDE else None
-    text = os.fsdecode(processes.raw_output_of(words, patience, MOST, env=processes.environment(), stderr=stderr))
+    text = processes.output_of(words, patience, most=MOST, env=processes.environment(), stderr=stderr)
     processes.wait_for_all(2.0)
     processes.kill_all()
     processes.reap()
     key = variables.key_of(Path(contract.KEY))
     seen = read(text, key, os.environ, variables.lasting_key())
-    if seen:
-        seen["nodes"] = of_other_nodes(gathering, seen, key)
+    nodes = of_other_nodes(gathering, seen, key)
     shutil.rmtree(str(gathering), ignore_errors=True)
-    return seen
+    if not seen:
+        raise OSError("it printed no observation")
+    return {**seen, "nodes": nodes}
 
 
 def record(side: str, ranks: int, patience: float = PATIENCE) -> None:
@@ -238,13 +235,9 @@ def record(side: str, ranks: int, patience: float = PATIENCE) -> None:
     """
     try:
         seen = observe(side, ranks, min(PATIENCE, patience))
+        variables.write_private(Path(contract.observed_file(side)), json.dumps(seen))
     except (OSError, ValueError) as error:
         print(f"what {side} sees is not recorded: {error}", file=sys.stderr)
-        return
-    if not seen:
-        print(f"what {side} sees is not recorded: it printed nothing", file=sys.stderr)
-        return
-    variables.write_private(Path(contract.observed_file(side)), json.dumps(seen))
 
 
 def main() -> None:
@@ -263,7 +256,8 @@ def main() -> None:
     if not arguments.alone:
         record(side, arguments.ranks)
         return
-    seen = observe(side, 1, command=contract.SURROUNDINGS)
-    if not seen:
-        sys.exit(f"error: the container of {side} does not start: it printed no observation")
+    try:
+        seen = observe(side, 1, command=contract.SURROUNDINGS)
+    except OSError as error:
+        sys.exit(f"error: the container of {side} does not start: {error}")
     variables.write_private(Path(contract.surroundings_file(side)), json.dumps(seen))

@@ -1,9 +1,9 @@
 """Find and end the parts of a run: processes, containers of a daemon, job steps (Linux; standard library only).
 
 Most processes of a run descend from the runner. Processes that a daemon starts instead (launchers of Slurm, PALS and
-Flux, LSF, Docker) do not. They are recognized by a variable of the runner, by the scheduler's number of the job, or by
-the job's cgroup. A launcher hands the variable on with the environment. A process of another user never counts, even if
-its environment matches. Only descendants of the runner and processes with its variable are killed.
+Flux, LSF, Docker) do not. They are recognized by a variable of the runner, or by the scheduler's number of the job. A
+launcher hands the variable on with the environment. A process of another user never counts, even if its environment
+matches. Only descendants of the runner and processes with its variable are killed.
 
 A container of Docker or Podman goes on when ``docker run`` is killed, and need not have its environment. So each has a
 label that names its runner, and containers with the label are removed when their run is over. The engines of a Slurm
@@ -31,7 +31,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, FrozenSet, Iterator, List, Set, Tuple, cast
+from typing import IO, Any, Callable, Dict, FrozenSet, Iterator, List, Optional, Sequence, Set, Tuple, cast
 
 from containercheck.job import container_runtimes, contract, mpi, texts
 from containercheck.job.build import file_trees
@@ -147,10 +147,13 @@ def fields_of(pid: int) -> List[str]:
     return status_of(pid)[1]
 
 
-def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_READ, **options: Any) -> bytes:
-    """Return the standard output of a command within its time; empty if there is no such command.
+def answer_of(
+    command: Sequence[str], patience: float = 60.0, most: int = MOST_READ, **options: Any
+) -> Tuple[Optional[int], str]:
+    """Return exit status and standard output of a command; bytes that are not UTF-8 are replaced.
 
-    If it prints too much or runs too long, it is ended with the processes of its session.
+    The status is None if there is no such command, or if it did not end in its time. If it prints too much or runs too
+    long, it is ended with the processes of its session.
 
     :param patience: seconds that it may take.
     :param most: bytes that are read.
@@ -161,7 +164,8 @@ def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_R
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **options
         )
     except OSError:
-        return b""
+        return None, ""
+    status: Optional[int] = None
     printed, end = b"", time.monotonic() + patience
     try:
         with cast(IO[bytes], process.stdout) as pipe:
@@ -171,7 +175,7 @@ def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_R
                 if not block:
                     break
                 printed += block
-        process.wait(max(0.1, end - time.monotonic()))
+        status = process.wait(max(0.1, end - time.monotonic()))
     except subprocess.TimeoutExpired:
         _signal_group(process.pid, signal.SIGTERM)
         time.sleep(1.0)
@@ -179,15 +183,12 @@ def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_R
         if process.poll() is None:
             _signal_group(process.pid, signal.SIGKILL)
             process.wait()
-    return printed[:most]
+    return status, printed[:most].decode(errors="replace")
 
 
-def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str:
-    """Return the standard output of a command within its time; bytes that are not UTF-8 are replaced.
-
-    :param patience, options: as for :func:`raw_output_of`.
-    """
-    return raw_output_of(command, patience, **options).decode(errors="replace")
+def output_of(command: Sequence[str], patience: float = 60.0, **options: Any) -> str:
+    """Return the standard output of a command, as :func:`answer_of` does; empty if there is no such command."""
+    return answer_of(command, patience, **options)[1]
 
 
 def _prctl(option: int, value: int) -> None:
@@ -273,16 +274,11 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     """
     libraries: Dict[str, Dict[str, Any]] = {}
     for pid in sorted(pids):
-        try:
-            mapped = mapped_files(Path("/proc", str(pid)))
-        except OSError:
-            continue
-        paths = set()
-        for fields in mapped:
-            if mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in paths:
-                paths.add(fields[5])
-                entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
-                entry["pids"].append(pid)
+        with contextlib.suppress(OSError):
+            for path, words in {words[5]: words for words in mapped_files(Path("/proc", str(pid)))}.items():
+                if mpi.SONAME.match(Path(path).name):
+                    entry = libraries.setdefault(path, {"device": words[3], "inode": int(words[4]), "pids": []})
+                    entry["pids"].append(pid)
     return libraries
 
 
@@ -420,17 +416,14 @@ def wait_for_all(patience: float) -> None:
         time.sleep(0.02)
 
 
-def _marks_of_job() -> Set[bytes]:
-    """Return the variable of this runner and those of the scheduler, as in /proc/<pid>/environ."""
-    return {MARK.encode(), *(f"{name}={os.environ[name]}".encode() for name in _JOBS if os.environ.get(name))}
-
-
 def _started_by_daemons(own: Set[int]) -> Set[int]:
     """Return the processes that daemons started for the run, and Slurm's daemons for this job.
 
     :param own: processes to leave out.
     """
-    marks, group, pids = _marks_of_job(), cgroup_of_job(_cgroup(os.getpid())), set()
+    # The variable of this runner and those of the scheduler, as in /proc/<pid>/environ.
+    marks = {MARK.encode(), *(f"{name}={os.environ[name]}".encode() for name in _JOBS if os.environ.get(name))}
+    pids = set()
     now = float(Path("/proc/uptime").read_text().split()[0])
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in own or int(entry) == os.getpid():
@@ -441,7 +434,7 @@ def _started_by_daemons(own: Set[int]) -> Set[int]:
             parent, began = int(fields[1]), int(fields[19])
             if _STRANGERS.get(pid) == began:
                 continue
-            if _KNOWN.get(pid) == began or _is_of_job(pid, marks, group):
+            if _KNOWN.get(pid) == began or _is_of_job(pid, marks):
                 pids.add(pid)
                 if _KNOWN.get(pid) != began and _is_marked(pid) and parent not in own:
                     DAEMONS.add(parent)
@@ -451,9 +444,9 @@ def _started_by_daemons(own: Set[int]) -> Set[int]:
     return pids
 
 
-def _is_of_job(pid: int, marks: Set[bytes], group: str) -> bool:
+def _is_of_job(pid: int, marks: Set[bytes]) -> bool:
     owner, us = os.stat(f"/proc/{pid}").st_uid, os.geteuid()
-    if owner == us and (_has(pid, marks) or (group and is_in(group, _cgroup(pid)))):
+    if owner == us and _has(pid, marks):
         return True
     # A container runtime hides its environment, but not its parent.
     daemon = f"slurmstepd: [{os.environ.get('SLURM_JOB_ID')}.".encode()
@@ -468,35 +461,6 @@ def _is_marked(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return fields_of(pid)[0] != "Z" and _has(pid, {MARK.encode()})
     return False
-
-
-def _cgroup(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return texts.read(Path("/proc", str(pid), "cgroup"))
-    return ""
-
-
-def cgroup_of_job(text: str) -> str:
-    """Return the cgroup that a scheduler made for this job, as ``controllers:path``; empty if there is none.
-
-    :param text: content of /proc/<pid>/cgroup.
-    """
-    for number in (re.escape(os.environ[name]) for name in _JOBS if os.environ.get(name)):
-        # Slurm has job_42, LSF job.42.1700000000.1, PBS jobid/42.server.
-        pattern = rf"^\d+:([^:]*:.*/(?:job[._-]?|jobid/){number}(?:\.[^/\n]*)?)(?:/|$)"
-        match = re.search(pattern, text, re.MULTILINE)
-        if match:
-            return match[1]
-    return ""
-
-
-def is_in(group: str, text: str) -> bool:
-    """Return whether a process is in a cgroup, or below it.
-
-    :param group: see :func:`cgroup_of_job`.
-    :param text: content of its /proc/<pid>/cgroup.
-    """
-    return re.search(rf"^\d+:{re.escape(group)}(?:/|$)", text, re.MULTILINE) is not None
 
 
 def kill_slurm_steps(patience: float = 60.0) -> None:

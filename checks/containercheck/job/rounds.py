@@ -26,15 +26,16 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from containercheck.job import contract, disturbance, launch, locks, processes, start_ranks, texts, this_node
+from containercheck.job.build import file_trees
 from containercheck.job.confirmation import Confirmation
 from containercheck.job.explain import observations, rules
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.runner import HalvesError, Runner
-from containercheck.job.single_run import prepare, remove
+from containercheck.job.single_run import prepare
 from containercheck.job.stats.boundaries import FEWEST
 from containercheck.job.verdict import builds as builds_of
 from containercheck.job.verdict.comparison import JobOutcome
@@ -69,53 +70,52 @@ class Rounds:
         return bool(compared) and all(name in self.evaluation.lost for name in compared)
 
     def run(self) -> int:
-        """Run rounds until :meth:`_over` gives a reason to stop; return the number of the last one."""
+        """Run rounds until :meth:`_over` gives a reason to stop; return the number of the last one.
+
+        There is one round even if earlier rounds decide: only a run of this session shows versions and libraries.
+        """
         for name, unprepared in self.evaluation.lost.items():
             print(f"the others are run without {name}: {unprepared}", flush=True)
         self._started = time.monotonic()
-        number = 0
-        while True:
-            why = self._over(number)
-            if why:
-                break
+        number, why = 0, ""
+        while not why:
             number += 1
             self._round(number)
             if number == 1:
                 self.refuse_other_builds()
+            why = self._over(number)
         self.seconds = time.monotonic() - self._started
         self._runner.record["why"] = why
         print(f"no more rounds: {why}", flush=True)
         return number
 
     def refuse_other_builds(self) -> None:
-        """Discard rounds of an earlier job if a program's build has changed, which only its runs show."""
+        """Discard rounds of an earlier job if a runtime or a program's build has changed, which only the job shows."""
         runs = self._runner.record["runs"]
         builds = builds_of.known(self._facts.identity, runs, Path())
         for name, old in self._facts.earlier_builds.items() if self._facts.earlier else ():
             if builds.get(name, old) != old:
-                self._facts.refuse_earlier(f"the build of {name} was {old}, and is {builds[name]}")
+                self._facts.earlier, self._facts.earlier_refused = [], f"{name} was {old}, and is {builds[name]}"
                 self.evaluation = Evaluation(self._facts, Path())
                 for run in runs:
                     self.evaluation.add(run)
                 self.evaluation.end_round("; ".join(self._disturbers))
                 return
 
-    def _over(self, number: int) -> Optional[str]:
-        """Return the reason why there are no more rounds; None to go on."""
+    def _over(self, number: int) -> str:
+        """Return the reason why there are no more rounds; empty to go on."""
         counted = number - len(self.evaluation.replaced)
-        if number == 0:
-            # Even if earlier rounds decide: only a run of this session shows versions and libraries.
-            return None
-        if self.evaluation.repeated():
-            return self.evaluation.repeated()
+        repeated = self.evaluation.repeated()
+        if repeated:
+            return repeated
         if self._arguments.rounds:
-            return "as many as were asked for" if counted >= self._arguments.rounds else None
+            return "as many as were asked for" if counted >= self._arguments.rounds else ""
         if not self.evaluation.more_would_tell():
             return "every metric has its verdict, or more would not decide"
         # A round that would not end in time is not started. But one round alone never gives a verdict.
         if self._is_late() and (len(self.evaluation.rounds) >= FEWEST or self._meets_limit()):
             return "the time is used up"
-        return None
+        return ""
 
     def _round(self, number: int) -> None:
         """Run each side, and record the disturbers of the round."""
@@ -235,9 +235,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     amount.add_argument("--rounds", type=int, help="number of rounds, for any verdict")
     amount.add_argument("--seconds", type=float, help="no third round begins that would end later")
     parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
-    parser.add_argument(
-        "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
-    )
+    parser.add_argument("--collect", action="append", default=[], help="a file of each run, to be kept with it")
     parser.add_argument("--quiet", type=float, default=2.0, help="seconds without disturbance before the first round")
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
     parser.add_argument("--alone", action="store_true", help="no other jobs run on this node: do not wait for any")
@@ -254,7 +252,7 @@ def main() -> None:
     processes.supervise()
     for directory in (contract.RUNS, contract.TRIALS):
         shutil.rmtree(directory, ignore_errors=True)
-    remove(Path(contract.RECORD))
+    file_trees.remove(Path(contract.RECORD))
     with contextlib.ExitStack() as held:
         try:
             if not arguments.alone:

@@ -9,23 +9,22 @@ If two sides run at the same time, each has half of the node's cores. Each has i
 is bound to its half with all its children. Each has its own working directory, because two runs that write the same
 file would spoil it. Small files of the stage directory are copied there, large ones (an input) are hard links, and
 links stay unchanged. The side's script has the paths of this directory in it. The rest of the library only reads
-``halves`` in the record, and ``processors`` and ``ended_with`` of a run.
+``halves`` in the record, and ``processors`` of a run.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import re
 import shutil
 import signal
-import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job import contract, disturbance, processes, this_node
+from containercheck.job import contract, disturbance, processes, texts, this_node
 from containercheck.job.launch import Launch
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.single_run import describe, run_once
@@ -34,8 +33,10 @@ from containercheck.job.single_run import describe, run_once
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
 #: Largest file that is copied for each side, in bytes: programs change small inputs only.
 COPIED = 64 << 20
-#: Seconds between two checks that a run has ended, and time for both runs to end after SIGTERM.
-INTERVAL, PATIENCE = 0.05, 20.0
+#: Seconds for two simultaneous runs to end after SIGTERM.
+PATIENCE = 20.0
+#: Starts processes that go on with the runner's state.
+_FORK = multiprocessing.get_context("fork")
 #: Files of a stage directory that only the job itself writes; the runs do not read them.
 _NOT_READ = re.compile(
     r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|(facts|rounds|commands)\.json|.*\.surroundings|"
@@ -98,12 +99,10 @@ class Runner:
         # The processors of both halves; empty if sides run one after the other.
         self._halves = halves(facts.duet["cores"], os.sched_getaffinity(0)) if facts.duet else ()
         self._has_directories = False
-        seed = int.from_bytes(os.urandom(4), "big")
-        self.coin = random.Random(seed)
+        self.coin = random.Random()
         self.record: Dict[str, Any] = {
             "host": os.uname().nodename,
             "machine": this_node.facts(),
-            "seed": seed,
             "complete": False,
             "judged": False,
             "ended": None,
@@ -123,11 +122,9 @@ class Runner:
         return time.monotonic() - self._began
 
     def write(self) -> None:
-        """Write the record atomically, so that no reader sees half of it."""
+        """Write the record."""
         self.record["took"] = round(self.seconds, 3)
-        temporary = Path(contract.RECORD + ".tmp")
-        temporary.write_text(json.dumps(self.record, indent=1))
-        temporary.replace(contract.RECORD)
+        texts.write(Path(contract.RECORD), json.dumps(self.record, indent=1))
 
     def run(self, number: int, side: str, limit: float) -> Dict[str, Any]:
         """Run a side once, and return its part of the record.
@@ -205,22 +202,19 @@ class Runner:
 
 def make_directories(sides: Sequence[str]) -> None:
     """Make the working directory of each side in the stage directory, which is the current one."""
-    stage = Path.cwd()
     shutil.rmtree(contract.DUET, ignore_errors=True)
-    found = sorted(path for path in stage.iterdir() if not _NOT_READ.fullmatch(path.name))
     for side in sides:
-        directory = stage / contract.DUET / side
-        directory.mkdir(parents=True)
-        for path in found:
-            if path.is_dir() and not path.is_symlink():
-                shutil.copytree(str(path), str(directory / path.name), symlinks=True, copy_function=_copy)
-            else:
-                _copy(str(path), str(directory / path.name))
+        directory = f"{contract.DUET}/{side}"
+        shutil.copytree(".", directory, symlinks=True, ignore=_not_read, copy_function=_copy)
+
+
+def _not_read(place: str, names: List[str]) -> List[str]:
+    return [name for name in names if place == "." and _NOT_READ.fullmatch(name)]
 
 
 def _copy(source: str, target: str) -> None:
-    if os.path.islink(source) or os.path.getsize(source) <= COPIED:
-        shutil.copy2(source, target, follow_symlinks=False)
+    if os.path.getsize(source) <= COPIED:
+        shutil.copy2(source, target)
     else:
         os.link(source, target)
 
@@ -228,86 +222,47 @@ def _copy(source: str, target: str) -> None:
 def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List[Dict[str, Any]]:
     """Run two sides at the same time, and return their parts of the record, in this order.
 
-    If one fails, the other is ended too, as the pair is lost.
-
     :param collect, local_ranks: as for :func:`run_once`.
     :raises HalvesError: a run could not be started.
     """
-    others, started = disturbance.Watch(), time.monotonic()
+    others = disturbance.Watch()
     others.start()
-    living: Dict[int, Half] = {}
-    runs: Dict[str, Dict[str, Any]] = {}
-    failed = ""
+    # Each run needs its own process, which is bound to a half, and adopts the orphans of this run only.
+    runners = [_FORK.Process(target=_run_half, args=(half, collect, local_ranks, os.getpid())) for half in both]
     try:
-        for half in both:
-            living[_start(half, collect, local_ranks)] = half
-        while living:
-            for pid, half in _ended(living):
-                run = _run_of(half)
-                if run is None and not failed:
-                    where = this_node.listed(half.processors)
-                    raise HalvesError(f"{half.side} could not be begun on processors {where}")
-                runs[half.side] = run or _run_ended_with(half, time.monotonic() - started, failed)
-                del living[pid]
-                if run and has_failed(run) and not failed:
-                    failed = half.side
-                    _signal_all(living, signal.SIGTERM)
+        for process in runners:
+            process.start()
+        for process in runners:
+            process.join()
     finally:
         # Also if the job is to end.
-        _end(living)
+        _end([process for process in runners if process.is_alive()])
     others.finish()
     seen = others.seen()
-    for half in both:
-        runs[half.side].update(
-            disturbed_by="; ".join(seen.disturbers), taken=seen.taken, processors=this_node.listed(half.processors)
-        )
-    return [runs[half.side] for half in both]
+    shared = {"disturbed_by": "; ".join(seen.disturbers), "taken": seen.taken}
+    return [{**_run_of(half), **shared, "processors": this_node.listed(half.processors)} for half in both]
 
 
-def _start(half: Half, collect: List[str], local_ranks: int) -> int:
-    """Start a process that runs one side, and return its id."""
-    parent, output = os.getpid(), Path.cwd() / half.output
-    sys.stdout.flush()
-    # A signal between fork and try would let the child leave this function and go on as the runner.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    pid = os.fork()
-    if pid:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        return pid
-    status = 1
-    try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        processes.die_with_parent(parent, signal.SIGTERM)
-        processes.adopt_orphans()
-        processes.begin_anew()
-        os.sched_setaffinity(0, half.processors)
-        os.chdir(contract.DUET + "/" + half.side)
-        run = run_once(half.script, output, half.limit, collect, local_ranks, alone=False)
-        run["output"] = str(half.output)
-        (output / (RUN + ".tmp")).write_text(json.dumps(run))
-        (output / (RUN + ".tmp")).replace(output / RUN)
-        status = 0
-    except processes.Terminated:
-        # The runner writes the reason.
-        pass
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(status)
+def _run_half(half: Half, collect: List[str], local_ranks: int, parent: int) -> None:
+    """Run one side in this process, which is the runner's child, and write its part of the record."""
+    output = Path.cwd() / half.output
+    processes.die_with_parent(parent, signal.SIGTERM)
+    processes.adopt_orphans()
+    processes.begin_anew()
+    os.sched_setaffinity(0, half.processors)
+    os.chdir(contract.DUET + "/" + half.side)
+    run = run_once(half.script, output, half.limit, collect, local_ranks, alone=False)
+    (output / RUN).write_text(json.dumps({**run, "output": str(half.output)}))
 
 
-def _ended(living: Dict[int, Half]) -> List[Tuple[int, Half]]:
-    """Wait for a moment, and return the processes that have ended."""
-    time.sleep(INTERVAL)
-    return [(pid, half) for pid, half in living.items() if os.waitpid(pid, os.WNOHANG)[0]]
+def _run_of(half: Half) -> Dict[str, Any]:
+    """Read and remove the record that a process wrote of its run.
 
-
-def _run_of(half: Half) -> Optional[Dict[str, Any]]:
-    """Read and remove the record that a process wrote of its run; None if the process was ended before."""
+    :raises HalvesError: there is none.
+    """
     path = half.output / RUN
     if not path.exists():
-        return None
+        raise HalvesError(f"{half.side} could not be begun on processors {this_node.listed(half.processors)}")
     run: Dict[str, Any] = json.loads(path.read_text())
     path.unlink()
     return run
@@ -318,25 +273,13 @@ def has_failed(run: Dict[str, Any]) -> bool:
     return run["status"] != 0 or run["timed_out"] or run["printed_too_much"]
 
 
-def _run_ended_with(half: Half, seconds: float, failed: str) -> Dict[str, Any]:
-    """Return the record of a run that was ended because the other one had failed."""
-    run: Dict[str, Any] = {"seconds": seconds, "limit": half.limit, "status": 128 + signal.SIGTERM, "timed_out": False}
-    run.update({"printed_too_much": False, "leftover_processes": [], "mpi": {}, "bound": []})
-    return {**run, "output": str(half.output), "ended_with": failed}
-
-
-def _signal_all(living: Dict[int, Half], number: signal.Signals) -> None:
-    for pid in living:
-        os.kill(pid, number)
-
-
-def _end(living: Dict[int, Half]) -> None:
+def _end(living: Sequence[Any]) -> None:
     """End the processes that still run, with SIGTERM first, then SIGKILL."""
-    _signal_all(living, signal.SIGTERM)
+    for process in living:
+        process.terminate()
     deadline = time.monotonic() + PATIENCE
-    while living and time.monotonic() < deadline:
-        for pid, _ in _ended(living):
-            del living[pid]
-    _signal_all(living, signal.SIGKILL)
-    for pid in living:
-        os.waitpid(pid, 0)
+    for process in living:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()

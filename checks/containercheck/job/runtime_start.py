@@ -1,31 +1,24 @@
 """Find the needs of this node's container runtime, on the node itself (standard library only; in the job).
 
-    python3 checks/containercheck/job runtime --command apptainer --ranks 4 --own-environment subject
+    python3 checks/containercheck/job runtime subject
     python3 checks/containercheck/job place /dev/shm/containercheck-1000-0123456789abcdef
 
 The first writes the runtime's options for the side's commands (launch.py), and the words before the runtime that keep
-the host's settings out of an image with its own. It writes ``subject.runtime.json`` with the runtime's version. With
-``--way``, it checks that the runtime has this way to run images. It also checks that the image is the one in the build
-step's record: the job may run hours later, and the file may have been replaced. If size, inode or time of change
-differ, the digest decides. For an image that is a directory, the digest of its files counts.
+the host's settings out of an image with its own. It writes ``subject.runtime.json`` with the runtime's version. It also
+checks that the image is the one in the build step's record: the job may run hours later, and the file may have been
+replaced. If sizes, inodes or times of change differ, the digest decides.
 
 The second makes a directory for this job alone, in a directory that all users may write to. It must not exist before.
-Directories of the user's killed jobs are removed there.
 """
 
-import argparse
-import contextlib
-import hashlib
 import json
 import os
 import re
 import shlex
 import shutil
-import stat
 import sys
-import time
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 from containercheck.job import container_runtimes, contract, launch, locks, processes, texts
 from containercheck.job.build import file_trees
@@ -35,10 +28,8 @@ from containercheck.job.container_runtimes import Runtime
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
 #: Those of them that the library sets for every container.
 OURS = ("PMIX_MCA_gds",)
-#: Name of a directory for one job: the number of its user, and a random part that cannot be guessed.
-DIRECTORY = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
-#: File in it by which a job knows its own. Age in seconds from which a directory was left behind by a killed job.
-JOB, OLD = ".job", 86400.0
+#: File by which a job knows its own directory.
+JOB = ".job"
 
 
 def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
@@ -55,7 +46,7 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
     if runtime.user_of_root and os.geteuid() != 0:
         # A user may run root's engine through sudo, or as a member of its group.
-        of_root = answers_rootless(runtime, command) == "false"
+        of_root = processes.output_of([command, *runtime.rootless]).strip() == "false"
         user = runtime.user_of_root.format(user=os.geteuid(), group=os.getegid())
         chosen += filter(None, [user if of_root else runtime.same_user])
     if runtime.user_namespace and is_crippled_root():
@@ -64,24 +55,6 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     if shared and ranks > 1 and shared in processes.output_of([command, *runtime.help]):
         chosen.append(shared)
     return chosen
-
-
-def answers_rootless(runtime: Runtime, command: str) -> str:
-    """Return whether an engine runs without root, in its own words: ``true``, ``false``, or other output."""
-    return processes.output_of([command, *runtime.rootless]).strip()
-
-
-def refuse_several_nodes(runtime: Runtime, command: str) -> None:
-    """Check that the containers of an engine on several nodes have the host's network.
-
-    :raises SystemExit: they do not, because the engine runs without root.
-    """
-    if runtime.network_of_root and answers_rootless(runtime, command) == "true":
-        ways = " or ".join(f"{command}{container_runtimes.WAY}{way.name}" for way in runtime.ways if way.own_network)
-        sys.exit(
-            f"error: {command} on {os.uname().nodename} runs without root, and its containers then have no network in "
-            f"common with those of other nodes: have it run by root, or take {ways} with the generic variant"
-        )
 
 
 def image_variables(runtime: Runtime, command: str, image: str, side: str) -> List[str]:
@@ -121,18 +94,12 @@ def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
     """Return the values in the runtime's configuration file, by directive; empty if no file is readable."""
     output = processes.output_of([command, *runtime.configuration]) if runtime.configuration else ""
     match = re.search(r"^\w+_CONF_FILE=(.+)$", output, re.MULTILINE)
-    if not match:
-        return {}
-    try:
-        text = Path(match[1]).read_text(errors="replace")
-    except OSError:
-        return {}
-    lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
-    directives: Dict[str, List[str]] = {}
-    for name, value in lines:
+    text = texts.small(Path(match[1])) if match else ""
+    directives: Dict[str, str] = {}
+    for name, value in re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE):
         # Some directives, such as bind paths, occur several times.
-        directives.setdefault(name, []).append(value)
-    return {name: ", ".join(values) for name, values in directives.items()}
+        directives[name] = f"{directives[name]}, {value}" if name in directives else value
+    return directives
 
 
 def is_crippled_root() -> bool:
@@ -152,12 +119,8 @@ def verify_image(link: Path) -> None:
     """
     record = _record_of(link)
     try:
-        now = os.stat(str(link))
-        if stat.S_ISDIR(now.st_mode):
-            if file_trees.stamp_of(link) != record["stamp"]:
-                _refuse_other(link, record, file_trees.digest_of_tree(link))
-        elif [now.st_size, now.st_ino, now.st_mtime_ns] != [record["bytes"], record["inode"], record["mtime_ns"]]:
-            _refuse_other(link, record, _digest(link, None))
+        if file_trees.stamp_of(link) != record["stamp"]:
+            _refuse_other(link, record, file_trees.digest_of(link))
     except OSError as error:
         sys.exit(f"error: the image {record['path']} cannot be read on {os.uname().nodename}: {error.strerror}")
 
@@ -170,7 +133,8 @@ def copy_image(link: Path, target: Path) -> None:
     record = _record_of(link)
     make_directory(target.parent)
     try:
-        _refuse_other(link, record, _digest(link, target))
+        shutil.copyfile(str(link), str(target))
+        _refuse_other(link, record, file_trees.digest_of(target))
     except OSError as error:
         sys.exit(f"error: the image {record['path']} cannot be copied to {target}: {error.strerror}")
 
@@ -182,17 +146,6 @@ def _record_of(link: Path) -> Dict[str, Any]:
         sys.exit(f"error: the record of the image {link} cannot be read: {error}")
 
 
-def _digest(link: Path, target: Optional[Path]) -> str:
-    """Return the SHA-256 of an image; copy it if there is a target."""
-    digest = hashlib.sha256()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with link.open("rb") as source, open(os.open(str(target), flags, 0o600) if target else os.devnull, "wb") as copied:
-        for block in iter(lambda: source.read(1 << 20), b""):
-            digest.update(block)
-            copied.write(block)
-    return digest.hexdigest()
-
-
 def _refuse_other(link: Path, record: Dict[str, Any], digest: str) -> None:
     if digest != record["sha256"]:
         sys.exit(
@@ -202,11 +155,10 @@ def _refuse_other(link: Path, record: Dict[str, Any], digest: str) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory for this job unless it exists already; remove those of the user's ended jobs.
+    """Make a directory for this job unless it exists already.
 
     :raises SystemExit: another job or user made it.
     """
-    _sweep(directory.parent)
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:
@@ -220,77 +172,39 @@ def make_directory(directory: Path) -> None:
     (directory / JOB).touch()
 
 
-def _sweep(place: Path) -> None:
-    """Remove directories that killed jobs left behind: no job is as old."""
-    with contextlib.suppress(OSError):
-        for path in place.iterdir():
-            match = DIRECTORY.fullmatch(path.name)
-            if match and match[1] == str(os.geteuid()):
-                with contextlib.suppress(OSError):
-                    status = os.lstat(str(path))
-                    if status.st_uid == os.geteuid() and time.time() - status.st_mtime > OLD:
-                        shutil.rmtree(str(path))
-
-
 def make_place() -> None:
-    """Make the directory of the command line, or print one error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path)
-    make_directory(parser.parse_args().directory)
+    """Make the directory that the first argument names, or print one error."""
+    make_directory(Path(sys.argv[1]))
 
 
 def main() -> None:
-    """Write the files of a side.
+    """Write the files of the side that the first argument names.
 
     :raises SystemExit: the runtime is not on this node.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--command", required=True, help="the runtime, as it is typed")
-    parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
-    parser.add_argument("--way", default="", help="way to run images, if the runtime has several")
-    parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
-    parser.add_argument("--stored-image", action="store_true", help="the runtime keeps the image in its own storage")
-    parser.add_argument("--image", type=Path, help="link to the image, if it is a file: check it against its record")
-    parser.add_argument("--copy-to", type=Path, help="copy it there, into a directory of this job")
-    parser.add_argument(
-        "--required-option", help="option that the command must have, of a plugin that starts containers"
-    )
-    parser.add_argument("--several-nodes", action="store_true", help="containers on other nodes have to be reached")
-    parser.add_argument("side")
-    arguments = parser.parse_args()
-    if shutil.which(arguments.command) is None:
-        sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
-    needed = arguments.required_option
-    if needed and needed not in processes.output_of([arguments.command, "--help"]):
-        node = os.uname().nodename
-        sys.exit(
-            f"error: {arguments.command} on {node} has no {needed}: its plugin that starts containers is not there"
-        )
-    if arguments.image and arguments.copy_to:
-        copy_image(arguments.image, arguments.copy_to)
-    elif arguments.image:
-        verify_image(arguments.image)
-    runtime, version = identify(arguments.command)
+    side = launch.Launch(sys.argv[1])
+    command, facts, node = side.container["command"], side.container["start"], os.uname().nodename
+    if shutil.which(command) is None:
+        sys.exit(f"error: {command} is not on the PATH of {node}")
+    needed = facts["required_option"]
+    if needed and needed not in processes.output_of([command, "--help"]):
+        sys.exit(f"error: {command} on {node} has no {needed}: its plugin that starts containers is not there")
+    if facts["copy_to"]:
+        copy_image(Path(facts["file"]), Path(facts["copy_to"]))
+    elif facts["file"]:
+        verify_image(Path(facts["file"]))
+    runtime, version = identify(command)
     try:
-        runtime = runtime.in_way(arguments.way)
+        runtime = runtime.in_way(facts["way"])
     except KeyError:
-        node = os.uname().nodename
-        sys.exit(f"error: {arguments.command} on {node} has no way {arguments.way} to run images: {version}")
-    if arguments.several_nodes:
-        refuse_several_nodes(runtime, arguments.command)
-    words = options(runtime, arguments.command, arguments.ranks)
-    if arguments.stored_image and runtime.variables:
-        image = shlex.split(launch.Launch(arguments.side).image)[0]
-        words += image_variables(runtime, arguments.command, image, arguments.side)
-    if arguments.way:
-        version = f"{version} ({arguments.way})"
-    kept_out = hidden(runtime, os.environ, arguments.own_environment)
+        sys.exit(f"error: {command} on {node} has no way {facts['way']} to run images: {version}")
+    words = options(runtime, command, facts["ranks"])
+    if runtime.variables and not facts["file"]:
+        words += image_variables(runtime, command, shlex.split(side.image)[0], side.name)
+    if facts["way"]:
+        version = f"{version} ({facts['way']})"
+    kept_out = hidden(runtime, os.environ, facts["own_environment"])
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
-    launch.note(arguments.side, {"start": start, "options": [word for option in words for word in option.split()]})
-    written: Dict[str, Any] = {"command": arguments.command, "version": version}
-    written["configuration"] = configuration(runtime, arguments.command)
-    Path(contract.runtime_file(arguments.side)).write_text(json.dumps(written))
-
-
-if __name__ == "__main__":
-    main()
+    launch.note(side.name, {"start": start, "options": [word for option in words for word in option.split()]})
+    written = {"command": command, "version": version, "configuration": configuration(runtime, command)}
+    Path(contract.runtime_file(side.name)).write_text(json.dumps(written))

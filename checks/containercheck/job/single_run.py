@@ -18,21 +18,22 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set
 
 from containercheck.job import contract, counters, disturbance, energy, processes, run_observation, texts
+from containercheck.job.build import file_trees
 from containercheck.job.verdict import builds
 
 #: Seconds for a run to end after SIGTERM, and for its helpers to end after it.
 GRACE, SETTLE = 5.0, 2.0
 #: Seconds between two samples of time and sizes: a fast program prints about 100 MiB meanwhile.
 INTERVAL = 0.1
-#: Bytes of too long a file that are kept, at its beginning and at its end.
+#: Bytes of too long a file that are kept.
 KEPT = 1 << 20
 #: Directories for shared memory (shm_overview(7)) and for temporary files, of programs and of container runtimes.
 SHARED_MEMORY, TEMPORARY = "/dev/shm", "/tmp"
-#: Most files that are named; and most entries of a directory, as each run looks twice.
-MOST_NAMED, MOST_ENTRIES = 20, 1000
+#: Most files that are named.
+MOST_NAMED = 20
 
 
 class Ended(NamedTuple):
@@ -162,7 +163,7 @@ def run_once(
     path = output / contract.SCRIPT
     path.write_text(script + "\n")
     for name in collect:
-        remove(Path(name))
+        file_trees.remove(Path(name))
     shared, temporary = entries(SHARED_MEMORY), entries(TEMPORARY)
     others, observer = disturbance.Watch(), run_observation.Observer()
     ranks = run_observation.RankWatch(local_ranks, digests=bool(builds.tree(Path())))
@@ -202,25 +203,12 @@ def run_once(
     }
 
 
-def remove(path: Path) -> None:
-    """Remove a file or a directory, if there is one, so that no run finds another's output."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(str(path))
-    elif path.is_symlink() or path.exists():
-        path.unlink()
-
-
 def describe(run: Dict[str, Any]) -> str:
     """Return the outcome of one run in a few words."""
-    if run.get("ended_with"):
-        return "ended after {:.1f} s, because {} had failed".format(run["seconds"], run["ended_with"])
-    if run["printed_too_much"]:
-        return "{} after {:.1f} s".format(contract.PRINTED_TOO_MUCH, run["seconds"])
-    if run["timed_out"]:
-        return "killed at its limit after {:.1f} s".format(run["seconds"])
-    if run["status"] != 0:
-        return "exit status {} after {:.1f} s".format(run["status"], run["seconds"])
-    return "{:.2f} s".format(run["seconds"])
+    end = f"exit status {run['status']}" if run["status"] else ""
+    end = "killed at its limit" if run["timed_out"] else end
+    end = contract.PRINTED_TOO_MUCH if run["printed_too_much"] else end
+    return "{} after {:.1f} s".format(end, run["seconds"]) if end else "{:.2f} s".format(run["seconds"])
 
 
 def prepare(script: Path, limit: float) -> None:
@@ -236,19 +224,18 @@ def prepare(script: Path, limit: float) -> None:
     if timed_out or printed_too_much or status > 0 and status != contract.UNSUPPORTED:
         Path(contract.UNPREPARED).touch()
     if printed_too_much:
-        sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see the rest of it, {files[0]} and {files[1]}")
+        sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see {files[0]} and {files[1]}")
     print(texts.sanitized(texts.tail(files[0])), flush=True)
     errors = texts.sanitized(texts.tail(files[1]).strip())
     if errors:
         print(errors, file=sys.stderr)
+    last = errors.splitlines()[-1] if errors else f"it printed no error, and ended with status {status}"
     if timed_out:
-        last = f"; its last line: {errors.splitlines()[-1]}" if errors else ""
-        sys.exit(f"error: the preparation, {script}, was ended at its limit of {limit:g} s{last}")
+        sys.exit(f"error: the preparation, {script}, was ended at its limit of {limit:g} s; its last line: {last}")
     if status == contract.UNSUPPORTED:
-        reason = errors.splitlines()[-1] if errors else f"{script} ended with status {contract.UNSUPPORTED}"
-        Path(contract.UNSUPPORTED_WHY).write_text(reason)
+        Path(contract.UNSUPPORTED_WHY).write_text(last)
     if status != 0:
-        sys.exit(1 if errors else f"error: {script} failed: see its output in the output of the job")
+        sys.exit(1 if errors else f"error: the preparation, {script}, failed: {last}")
 
 
 def size(paths: Iterable[Path]) -> int:
@@ -261,29 +248,19 @@ def size(paths: Iterable[Path]) -> int:
 
 
 def cut(paths: Iterable[Path]) -> None:
-    """Keep only the beginning and the end of files that are too long."""
+    """Keep only the beginning of files that are too long."""
     for path in paths:
-        if size([path]) <= 2 * KEPT or not path.is_file() or path.is_symlink():
-            continue
-        with path.open("r+b") as stream:
-            length = stream.seek(0, os.SEEK_END)
-            stream.seek(length - KEPT)
-            end = stream.read(KEPT)
-            stream.seek(KEPT)
-            stream.write(f"\n... ({length - 2 * KEPT} bytes were left out here) ...\n".encode() + end)
-            stream.truncate()
+        if size([path]) > KEPT and path.is_file() and not path.is_symlink():
+            os.truncate(str(path), KEPT)
 
 
-def entries(place: str) -> Optional[Dict[str, int]]:
+def entries(place: str) -> Dict[str, int]:
     """Return the bytes of this user's files in a directory, and 0 for each of its subdirectories, by name.
 
-    The content of subdirectories does not count. None if the directory has too many entries, or is not readable.
+    The content of subdirectories does not count. A directory that is not readable has no entries.
     """
     sizes = {}
-    try:
-        # A look at each takes far longer than listing them.
-        if len(os.listdir(place)) > MOST_ENTRIES:
-            return None
+    with contextlib.suppress(OSError):
         for entry in os.scandir(place):
             # A file that disappears meanwhile was not left.
             with contextlib.suppress(OSError):
@@ -291,21 +268,17 @@ def entries(place: str) -> Optional[Dict[str, int]]:
                 is_file = stat.S_ISREG(status.st_mode)
                 if status.st_uid == os.geteuid() and (is_file or stat.S_ISDIR(status.st_mode)):
                     sizes[entry.name] = status.st_size if is_file else 0
-    except OSError:
-        return None
     return sizes
 
 
-def left(before: Optional[Dict[str, int]], place: str) -> Dict[str, Any]:
+def left(before: Dict[str, int], place: str) -> Dict[str, Any]:
     """Return ``count``, ``bytes`` and the first ``names`` of the new entries; empty for none.
 
     An entry that a living process uses belongs to another session: the processes of the run have ended.
 
-    :param before: see :func:`entries`; None if unknown.
+    :param before: see :func:`entries`.
     """
-    after = entries(place) if before is not None else None
-    if before is None or after is None:
-        return {}
+    after = entries(place)
     new = after.keys() - before.keys()
     new -= _in_use(place) if new else set()
     size_of_all = sum(after[name] for name in new)

@@ -160,12 +160,9 @@ def ask_host(words: str) -> Host:
     :param words: its command, with options.
     """
     command = shlex.split(words)[0]
-    output, name = processes.output_of([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
-    for launcher, pattern in LAUNCHERS.items():
-        match = re.search(pattern, output, re.MULTILINE)
-        if match:
-            name = f"{launcher} {match[1]}"
-            break
+    output = processes.output_of([command, "--version"], PATIENCE, stderr=subprocess.STDOUT)
+    versions = ((launcher, re.search(pattern, output, re.MULTILINE)) for launcher, pattern in LAUNCHERS.items())
+    name = next((f"{launcher} {match[1]}" for launcher, match in versions if match), command)
     output = processes.output_of(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
     offered = re.search(r"^(\d[\d.]*)", output, re.MULTILINE)
     return Host(name, offered[1] if offered else "")

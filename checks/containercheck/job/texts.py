@@ -25,10 +25,6 @@ _ADDRESS = re.compile(
 )
 
 
-class TooLongError(Exception):
-    """Report a file with too many bytes; the message has its size and path."""
-
-
 def printable(text: str, longest: int = LINE) -> str:
     """Return a text as one line that moves no cursor, with control characters as escapes and its middle cut out.
 
@@ -47,16 +43,7 @@ def printable(text: str, longest: int = LINE) -> str:
         text = f"{text[:half]} ... ({left_out} characters) ... {text[-half:]}"
     if text.isprintable():
         return text
-    return "".join(_visible(character) for character in text)
-
-
-def _visible(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character.isspace():
-        return " "
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
+    return "".join(each if each.isprintable() else " " if each.isspace() else ascii(each)[1:-1] for each in text)
 
 
 def without_credentials(text: str) -> str:
@@ -84,14 +71,13 @@ def sanitized(text: str, longest: int = LINE) -> str:
 def read(path: Path, most: int = READ) -> str:
     """Return the text of a file; bytes that are not UTF-8 are replaced.
 
-    :raises TooLongError: the file has more bytes than ``most``.
-    :raises OSError: the file cannot be read, or is not a regular file.
+    :raises OSError: the file cannot be read, is not a regular file, or has more bytes than ``most``.
     """
     with path.open("rb") as stream:
         _require_file(stream.fileno(), path)
         content = stream.read(most + 1)
     if len(content) > most:
-        raise TooLongError(f"{path} has {path.stat().st_size >> 20} MiB; no more than {most >> 20} MiB are read")
+        raise OSError(errno.EFBIG, f"it has more than {most >> 20} MiB", str(path))
     return content.decode(errors="replace")
 
 
@@ -143,6 +129,19 @@ def ends(path: Path, head: int = TAIL, most: int = TAIL) -> str:
         content = stream.read(head)
     begin = content.rpartition(b"\n")[0] or content
     return begin.decode(errors="replace") + "\n" + tail(path, most)
+
+
+def write(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file in place of any file there; no reader sees a part of it.
+
+    :param mode: permissions of the file, before the umask.
+    :raises OSError: the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(str(temporary), flags, mode), "w", errors="surrogateescape") as stream:
+        stream.write(text)
+    temporary.replace(path)
 
 
 def _require_file(descriptor: int, path: Path) -> int:

@@ -17,6 +17,7 @@ import itertools
 import os
 import re
 import signal
+import subprocess
 from pathlib import Path
 from typing import Dict, Iterator, List, Set, Tuple
 
@@ -85,40 +86,26 @@ def kept_awake(wanted: bool) -> Iterator[bool]:
     """
     virtual = wanted and is_virtual(texts.small(CPUINFO))
     spinning = [_spin(cpu) for cpu in sorted(os.sched_getaffinity(0))] if virtual else []
-    processes.HELPERS.update(spinning)
+    pids = {process.pid for process in spinning}
+    processes.HELPERS.update(pids)
     try:
         yield virtual
     finally:
-        for pid in spinning:
-            _end(pid)
-        processes.HELPERS.difference_update(spinning)
+        for process in spinning:
+            process.kill()
+            # Its number is not used again before: see ``processes.reap``.
+            process.wait()
+        processes.HELPERS.difference_update(pids)
 
 
-def _end(child: int) -> None:
-    """End a child process; print a line if it had already ended.
-
-    Its number is not used again before it is waited for: see ``processes.reap``.
-    """
-    with contextlib.suppress(ChildProcessError):
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            print(f"a process that kept a processor awake ended before the rounds did (status {status})", flush=True)
-            return
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def _spin(cpu: int) -> int:
-    """Start a process that keeps a processor busy, and return its id."""
+def _spin(cpu: int) -> "subprocess.Popen[bytes]":
+    """Start a process that keeps a processor busy."""
     parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def confine() -> None:
         processes.die_with_parent(parent, signal.SIGKILL)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         os.sched_setaffinity(0, {cpu})
-        os.execv("/bin/sh", ["containercheck: keeps a processor awake", "-c", "while :; do :; done"])
-    finally:
-        os._exit(1)
+
+    words = ["containercheck: keeps a processor awake", "-c", "while :; do :; done"]
+    return subprocess.Popen(words, executable="/bin/sh", preexec_fn=confine)

@@ -60,7 +60,7 @@ def redacted(name: str, value: str, key: bytes) -> str:
     """
     if is_public(name):
         return texts.printable(texts.without_credentials(value))
-    digest = hmac.new(key, os.fsencode(f"{name}={value}"), hashlib.sha256).hexdigest()
+    digest = hmac.new(key, f"{name}={value}".encode(errors="surrogateescape"), hashlib.sha256).hexdigest()
     return f"hidden:{digest[:DIGITS]}"
 
 
@@ -71,7 +71,7 @@ def lasting(name: str, value: str, key: bytes) -> str:
     """
     if not key or SECRET.search(name):
         return ""
-    return hmac.new(key, os.fsencode(f"{name}={value}"), hashlib.sha256).hexdigest()[:DIGITS]
+    return hmac.new(key, f"{name}={value}".encode(errors="surrogateescape"), hashlib.sha256).hexdigest()[:DIGITS]
 
 
 def lasting_key() -> bytes:
@@ -98,11 +98,7 @@ def write_private(path: Path, text: str) -> None:
 
     :raises OSError: the file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(str(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", errors="surrogateescape") as stream:
-        stream.write(text)
-    os.replace(str(temporary), str(path))
+    texts.write(path, text, 0o600)
 
 
 def key_of(path: Path) -> bytes:

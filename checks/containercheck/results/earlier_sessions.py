@@ -49,7 +49,7 @@ class Earlier:
 
     :ivar rounds: for each round, the values by side and metric.
     :ivar provenance: provenance of their case. The job compares its runtimes and builds with the present ones
-        (job/outputs/evaluation.py).
+        (job/rounds.py).
     :ivar refused: why the rounds of the case cannot be used; empty if they can, or there are none.
     """
 
@@ -61,11 +61,11 @@ class Earlier:
     def facts(self) -> dict[str, Any]:
         """The job's facts about earlier rounds."""
         software = {name: self.provenance[name] for name in ("spack", "easybuild") if name in self.provenance}
+        runtimes = builds.runtimes(self.provenance.get("runtimes") or {})
         return {
             "earlier": list(self.rounds),
-            "earlier_runtimes": self.provenance.get("runtimes") or {},
             "earlier_refused": self.refused,
-            "earlier_builds": builds.joined({**(self.provenance.get("builds") or {}), **software}),
+            "earlier_builds": builds.joined({**(self.provenance.get("builds") or {}), **software, **runtimes}),
         }
 
 

@@ -152,7 +152,7 @@ def _contained_commands(
     """Return the commands of a side in its container; see :func:`side_commands`."""
     runtime = container.runtime
     place = _InContainer(side, container, stagedir, layout, observed, _network(container, site, layout))
-    needs = side.launcher.needs + container.needs + place.needs(site, layout)
+    needs = side.launcher.needs + container.needs + place.needs(site)
     others = place.preparation()
     if several:
         others[contract.SURROUNDINGS] = place.words(_look(place))
@@ -360,10 +360,10 @@ class _InContainer:
             contract.mpi_lookup_file(self._name): _MPI_LOOKUP.format(script=contract.IS_SCRIPT, library=self.host_mpi),
         }
 
-    def needs(self, site: Site, layout: Layout) -> Needs:
+    def needs(self, site: Site) -> Needs:
         """Return the commands, modules and variables of the job before the rounds."""
         container, runtime = self._container, self._container.runtime
-        prepare = [node_commands.in_job(site, "runtime", *self._runtime_words(layout), self._name)]
+        prepare = [node_commands.in_job(site, "runtime", self._name)]
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site, container.host_mpi))
         if runtime.mount_points:
@@ -378,20 +378,6 @@ class _InContainer:
         files += [contract.KEY] if self._observed else []
         # PMIx's shared-memory store does not work in a container, and prints warnings.
         return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=tuple(files))
-
-    def _runtime_words(self, layout: Layout) -> list[str]:
-        """Return the options of the program that finds the runtime on the node (job/runtime_start.py)."""
-        container, runtime = self._container, self._container.runtime
-        words = [f"--command={container.typed}", f"--ranks={layout.ranks_per_node if self._program.mpi else 0}"]
-        words += [] if container.host_mpi else ["--own-environment"]
-        words += [f"--way={runtime.way.name}"] if runtime.way.name else []
-        words += [] if runtime.storage else [f"--image={container.image}"]
-        words += [f"--required-option={runtime.required_option}"] if runtime.required_option else []
-        needs_network = layout.nodes > 1 and not runtime.way.own_network
-        words += ["--several-nodes"] if runtime.network_of_root and needs_network else []
-        words += [f"--copy-to={container.copied_to}"] if container.copied_to else []
-        words += ["--stored-image"] if runtime.storage else []
-        return words
 
     def _enter(self, site: Site, command: str) -> str:
         """Return the command that runs one of :meth:`preparation`."""
@@ -409,9 +395,22 @@ class _InContainer:
             "host_mpi": container.host_mpi is not None,
             "own_network": runtime.way.own_network,
         }
+        start = {
+            "way": runtime.way.name,
+            "ranks": self._layout.ranks_per_node if self._program.mpi else 0,
+            "own_environment": container.host_mpi is None,
+            "file": "" if runtime.storage else container.image,
+            "copy_to": container.copied_to or "",
+            "required_option": runtime.required_option,
+        }
+        trees = [f"{source}:{target}" for target, source in container.software_trees.items()]
+        facts = ("program", "library", "family")
+        host = container.host_mpi and {**{name: getattr(container.host_mpi, name) for name in facts}, "trees": trees}
         return {
             "image": copy or container.image,
             "command": container.typed,
+            "start": start,
+            "host": host,
             "options": container.options,
             "bind": runtime.bind,
             "gpus": "" if container.gpus else runtime.gpus,
@@ -490,21 +489,17 @@ class _InContainer:
 
     def _plan_host_mpi(self, site: Site, host: HostMpi) -> str:
         """Return the command that finds the host's MPI in the job."""
-        options = [f"--bind={self._container.runtime.bind}", f"--side={self._name}"]
-        options += [f"--libmpi={host.library}"] if host.library else []
-        options += [f"--family={host.family}"] if host.family else []
-        plan = node_commands.in_job(site, "hostmpi", "plan", *options, host.program)
+        plan = node_commands.in_job(site, "hostmpi", "plan", self._name)
         exports = node_commands.exports(host.environment)
         return f"({'; '.join([*exports, plan])})" if exports else plan
 
     def _verify_host_mpi(self, site: Site) -> list[str]:
         """Return the commands that check whether the image's program can load the host's MPI."""
         output = contract.preflight_file(self._name)
-        trees = [f"--tree={source}:{target}" for target, source in self._container.software_trees.items()]
         return [
             # The next command judges its output, for any status.
             f"{self._enter(site, contract.PREFLIGHT)} >{output} 2>&1 || true",
-            node_commands.in_job(site, "hostmpi", "verify", *trees, self._name),
+            node_commands.in_job(site, "hostmpi", "verify", self._name),
         ]
 
 

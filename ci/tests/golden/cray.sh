@@ -26,8 +26,8 @@ python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job hostmpi lend --libmpi=/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12 mpich
 python3 $REPOSITORY/checks/containercheck/job observe baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=apptainer --ranks=128 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-B{source}:{target}' --side=subject IMB-MPI1
+python3 $REPOSITORY/checks/containercheck/job runtime subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan subject
 python3 $REPOSITORY/checks/containercheck/job observe subject || true
 python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject

@@ -20,7 +20,7 @@ python3 $REPOSITORY/checks/containercheck/job each-node load image.oci docker ||
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=docker --ranks=64 --own-environment --several-nodes --stored-image subject
+python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
 
 #= baseline: run

@@ -19,8 +19,8 @@ trap 'rm -rf -- variables.key' EXIT
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=sarus --ranks=64 --stored-image subject
-python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=--mount=type=bind,source={source},destination={target}' --side=subject ./bin/pingpong
+python3 $REPOSITORY/checks/containercheck/job runtime subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan subject
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
 python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject

@@ -19,7 +19,7 @@ trap 'rm -rf -- variables.key' EXIT
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=shifter --ranks=64 --own-environment --stored-image subject
+python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
 
 #= baseline: run

@@ -22,7 +22,7 @@ export PATH="$PWD/spack/.spack-env/view/bin:$PATH"
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=16 baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=16 subject || true
 cp $TMP/path/to/ueabs/gromacs/case-a/topol.tpr topol.tpr
 

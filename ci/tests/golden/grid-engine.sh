@@ -17,7 +17,7 @@ trap 'rm -rf -- variables.key' EXIT
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=0 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe subject || true
 
 #= baseline: run

@@ -24,8 +24,8 @@ command -v pw.x >/dev/null || { printf 'error: no software: pw.x is not on the P
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=96 baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=48 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
+python3 $REPOSITORY/checks/containercheck/job runtime subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan subject
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=96 subject || true
 python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject

@@ -22,10 +22,10 @@ python3 $REPOSITORY/checks/containercheck/job each-node load overlay.image.oci p
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 baseline || true
-bash -ec 'python3 $REPOSITORY/checks/containercheck/job runtime --command=podman --ranks=64 --own-environment --stored-image host
+bash -ec 'python3 $REPOSITORY/checks/containercheck/job runtime host
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 host || true
 python3 $REPOSITORY/checks/containercheck/job observe --alone host' 2>host.prepare.err || cp host.prepare.err host.lost; cat host.prepare.err >&2
-bash -ec 'python3 $REPOSITORY/checks/containercheck/job runtime --command=podman --ranks=64 --own-environment --way=overlay --stored-image overlay
+bash -ec 'python3 $REPOSITORY/checks/containercheck/job runtime overlay
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 overlay || true
 python3 $REPOSITORY/checks/containercheck/job observe --alone overlay' 2>overlay.prepare.err || cp overlay.prepare.err overlay.lost; cat overlay.prepare.err >&2
 

@@ -21,7 +21,7 @@ command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of 
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe subject || true
 
 #= baseline: run

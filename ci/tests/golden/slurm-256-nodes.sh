@@ -21,8 +21,8 @@ trap 'rm -rf -- variables.key' EXIT
 python3 $REPOSITORY/checks/containercheck/job rounds --seconds=70 --limit=300 --local-ranks=48 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
 #= prepare.sh
 python3 $REPOSITORY/checks/containercheck/job observe baseline || true
-python3 $REPOSITORY/checks/containercheck/job runtime --command=singularity --ranks=48 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/job hostmpi plan '--bind=-B{source}:{target}' --side=subject ./bin/pingpong
+python3 $REPOSITORY/checks/containercheck/job runtime subject
+python3 $REPOSITORY/checks/containercheck/job hostmpi plan subject
 python3 $REPOSITORY/checks/containercheck/job observe subject || true
 python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject

@@ -152,25 +152,3 @@ def test_what_has_the_number_of_the_job_is_the_jobs_and_is_not_killed(monkeypatc
         assert ours in found
         assert other not in found
         assert ours not in processes.marked()
-
-
-@pytest.mark.parametrize(
-    ("variable", "number", "path", "group"),
-    [
-        ("SLURM_JOB_ID", "42", "/slurm/uid_1000/job_42/step_batch/task_0", "memory:/slurm/uid_1000/job_42"),
-        ("PBS_JOBID", "7.server", "/pbs.service/jobid/7.server", "memory:/pbs.service/jobid/7.server"),
-        ("LSB_JOBID", "12", "/lsf/one/job.12.99.1700000000", "memory:/lsf/one/job.12.99.1700000000"),
-        # A number that only looks like it: the user's own slice, another job.
-        ("PBS_JOBID", "1000", "/user.slice/user-1000.slice/session-1.scope", ""),
-        ("SLURM_JOB_ID", "4", "/slurm/uid_1000/job_42/step_0", ""),
-    ],
-)
-def test_the_jobs_cgroup_is_known_by_its_number(monkeypatch, variable, number, path, group):
-    monkeypatch.setenv(variable, number)
-    text = f"9:pids:/\n4:memory:{path}\n0::/\n"
-    assert processes.cgroup_of_job(text) == group
-    if group:
-        assert processes.is_in(group, text)
-        assert processes.is_in(group, f"4:{group}/below\n")
-        assert not processes.is_in(group, f"4:{group}1/step_0\n")
-        assert not processes.is_in(group, "4:memory:/\n")

@@ -119,7 +119,7 @@ def test_an_easyconfig_is_installed_once_and_a_changed_one_beside_it(place, modu
     shutil.rmtree(place / "cache" / (place / "easybuild").resolve().name / "software")
     result = install(place, modules)
     assert result.returncode == 0, result.stderr
-    assert "is not complete, installing it again" in result.stdout
+    assert "is not intact, installing it again" in result.stdout
     assert said(place) == "changed\n"
 
 
@@ -315,7 +315,7 @@ def test_no_easybuild_is_an_error_in_the_build_step(tmp_path):
     write(tmp_path)
     result = install(tmp_path, {}, command="no-such-eb")
     assert result.returncode == 1
-    assert result.stderr.startswith("error: no software: Tiny comes from EasyBuild, and there is no no-such-eb (")
+    assert result.stderr.startswith("error: no software: Tiny comes from EasyBuild, and there is no no-such-eb: ")
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -174,8 +174,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "images" / "tree.def").write_text(RECIPE)
     (tmp_path / "images" / "tiny.def").write_text("Bootstrap: scratch\n")
     cache.version_of.cache_clear()
-    for name in ("MACHINE_LOCK", "TURN_LOCK"):
-        monkeypatch.setattr(locks, name, tmp_path / name)
+    monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "lock")
     return tmp_path
 
 

@@ -168,9 +168,7 @@ def test_images_are_built_and_pushed_once_and_then_pulled_with_their_signature(p
         assert "libc6" in [each["name"] for each in json.loads(dumped.stdout)["components"]]
         # An image that another key signed is refused.
         status, lines = command("build", image_key=other, **pulling)
-        said = (
-            rf"images: error: PingPong: the image \S+ cannot be pulled from {host}: it has no valid signature of the k"
-        )
+        said = r"images: error: PingPong: the image \S+ cannot be pulled: it has no valid signature of the k"
         assert status == 1 and re.match(said, lines[0]), lines
         process.kill()
         process.wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import environments
 import pytest
-from conftest import PROGRAMS, REPOSITORY, write_program
+from conftest import REPOSITORY, write_program
 
 #: What the scripts themselves need, of any system.
 BASICS = "awk bash cat cut dirname env find flock head id ln mkdir mktemp mount mv python3 readlink rm sed sh sha256sum"
@@ -194,17 +194,3 @@ def test_one_that_was_interrupted_is_made_again_and_the_old_one_stays_until_then
     assert (checkout / ".venv").resolve() == old
     assert len(make(checkout)) == 1
     assert (checkout / ".venv").resolve() != old
-
-
-def stated(tmp_path, text, *more):
-    (tmp_path / "own").mkdir(exist_ok=True)
-    (tmp_path / "own" / "check.py").write_text(text)
-    program = [sys.executable, PROGRAMS, "machine", "packages"]
-    return subprocess.run([*program, str(tmp_path / "own"), *more], capture_output=True, text=True)
-
-
-def test_packages_are_read_without_running_the_file(tmp_path):
-    text = "import no_such_module\n\nclass LAMMPS(Base):\n    debian = ['lammps', 'lammps-data']\n"
-    text += "    headers = {'a.h': 'liba-dev'}\n\nclass Other(LAMMPS):\n    debian = ['lammps']\n"
-    result = stated(tmp_path, text)
-    assert (result.returncode, result.stdout) == (0, "lammps\nlammps-data\nliba-dev\n")

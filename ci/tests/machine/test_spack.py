@@ -132,7 +132,7 @@ def test_a_prefix_that_somebody_removed_is_installed_again(place):
     shutil.rmtree(prefix)
     result = install(place)
     assert result.returncode == 0, result.stderr
-    assert "is not complete, installing it again" in result.stdout
+    assert "is not intact, installing it again" in result.stdout
     assert said(place) == f"1.1 {HERE}\n"
 
 
@@ -282,7 +282,7 @@ def test_no_spack_is_a_skip_and_an_error_where_the_site_names_it(tmp_path, monke
     (tmp_path / "tiny" / "spack.yaml").write_text("spack: {}\n")
     result = install(tmp_path, command=command, site_file=None)
     assert result.returncode == status
-    assert result.stderr.startswith(f"error: no software: tiny comes from Spack, and there is no {command} (")
+    assert result.stderr.startswith(f"error: no software: tiny comes from Spack, and there is no {command}: ")
     assert len(result.stderr.splitlines()) == 1
     result = install(tmp_path, command="true")
     message = f"error: no software: Spack's file {tmp_path / 'site.yaml'} cannot be read: No such file or directory\n"

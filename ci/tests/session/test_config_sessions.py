@@ -47,10 +47,10 @@ def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
     result = session(*arguments, checks=REPOSITORY / "checks" / "pingpong.py")
     (case,) = result.cases
     assert case["result"] == "pass", result.output
-    names = ("rfm_build.sh", "rfm_job.sh", "prepare.sh")
-    build, job, prepare = (Path(case["stagedir"], name).read_text() for name in names)
+    names = ("rfm_build.sh", "rfm_job.sh", "prepare.sh", "commands.json")
+    build, job, prepare, commands = (Path(case["stagedir"], name).read_text() for name in names)
     assert '"family": "mpich"' in build
-    assert "hostmpi plan" in prepare and "--libmpi=/opt/cray/mpt/" in prepare
+    assert "hostmpi plan" in prepare and '"library": "/opt/cray/mpt/' in commands
     assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
 
 

@@ -112,10 +112,10 @@ def test_steps_are_timed_and_only_parallel_ones_are_launched():
 def test_a_program_without_mpi_asks_for_no_ranks_and_the_node_learns_the_way_to_run_images():
     container = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"), command="/opt/our runtime/apptainer")
     found = made(replace(GENERIC, program=Program("cat"), launcher=Launcher(), container=container))
-    words = (
-        "'--command=/opt/our runtime/apptainer' --ranks=0 --own-environment --way=unpacked --image=image.sif subject"
-    )
-    assert found.needs.prepare == (f"{OWN} runtime {words}",)
+    assert found.needs.prepare == (f"{OWN} runtime subject",)
+    start = {"way": "unpacked", "ranks": 0, "own_environment": True, "file": "image.sif"}
+    assert found.container["command"] == "/opt/our runtime/apptainer"
+    assert found.container["start"] == {**start, "copy_to": "", "required_option": ""}
     # The path of the runtime is one word.
     assert found.script == f"{ENTER.replace('apptainer', chr(39) + '/opt/our runtime/apptainer' + chr(39))} cat"
 
@@ -142,7 +142,8 @@ def test_where_a_container_is_an_option_of_the_launcher_a_process_alone_has_one_
 
 def test_an_image_in_memory_is_copied_there_and_removed():
     found = made(replace(GENERIC, container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
-    assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
+    start = found.container["start"]
+    assert (start["file"], start["copy_to"]) == ("image.sif", "/dev/shm/my own/copy.sif")
     assert found.container["image"] == "'/dev/shm/my own/copy.sif'"
     assert found.needs.files == ("/dev/shm/my own",)
 

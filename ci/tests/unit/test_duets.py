@@ -135,15 +135,6 @@ def test_a_round_counts_when_both_sides_had_both_halves():
     assert len(measured([*half, (1, "subject", 2.0), (1, "baseline", 1.0)], TIME).rounds) == 1
 
 
-def test_a_run_that_was_ended_with_the_other_one_is_no_failure_of_its_own(tmp_path):
-    failed = run_of("subject", "failed", status=3)
-    (tmp_path / "failed").mkdir()
-    ended = run_of("baseline", "ended", status=143, ended_with="subject")
-    found = evaluation_of(record_of(failed, ended), facts_of([TIME], duet=DUET), tmp_path)
-    assert [problem.side for problem in found.problems] == ["subject"]
-    assert found.rounds == []
-
-
 def test_ranks_that_leave_their_half_are_told():
     assert findings.stray_problem(run_of("subject", "", bound=["2", "3"], processors="2-3")) is None
     assert findings.stray_problem(run_of("subject", "", bound=["0-3"])) is None

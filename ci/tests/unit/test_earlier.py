@@ -12,7 +12,6 @@ from conftest import GENERIC as GENERIC_FACTS
 from conftest import facts_of, record_of, run_of
 from containercheck import Metric
 from containercheck.job.container_runtimes import by_name
-from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.rounds import Rounds
 from containercheck.results import earlier_sessions
@@ -132,46 +131,28 @@ def test_an_image_is_known_by_its_digest_wherever_it_lies(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("version", "lock", "runtime", "said"),
     [
-        ({"command": "apptainer", "version": "1.4.5"}, ""),
-        ({"command": "apptainer", "version": "1.5.0"}, "the runtime of subject was 1.4.5, and is 1.5.0"),
-        (None, "the runtime of subject was apptainer, and is not known"),
-    ],
-)
-def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
-    """What the node has is known in the job only."""
-    provenance = {"runtimes": {"subject": {"command": "apptainer", "version": "1.4.5"}}}
-    path = report([case(measured=[ROUND] * 3, provenance=provenance)])
-    facts = facts_of([Metric("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
-    facts.update(earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
-    if now:
-        (tmp_path / "subject.runtime.json").write_text(json.dumps({**now, "configuration": {}}))
-    judged = Evaluation(Facts(facts), tmp_path)
-    assert len(judged.rounds) == (0 if said else 3)
-    line = f"earlier rounds do not count, and all begin anew: {said}"
-    assert judged.left_out == ([line] if said else [])
-
-
-@pytest.mark.parametrize(
-    ("version", "lock", "said"),
-    [
-        ("2.3", "aa", ""),
+        ("2.3", "aa", "1.4.5", ""),
         # It printed nothing: none of its runs ended well.
-        ("", "aa", ""),
-        ("2.4", "aa", "the build of baseline was 2.3, and is 2.4"),
-        ("", "bb", "the build of spack was aa, and is bb"),
+        ("", "aa", "1.4.5", ""),
+        ("2.4", "aa", "1.4.5", "baseline was 2.3, and is 2.4"),
+        ("", "bb", "1.4.5", "spack was aa, and is bb"),
+        ("", "aa", "1.5.0", "the runtime of subject was apptainer, 1.4.5, and is apptainer, 1.5.0"),
     ],
 )
-def test_rounds_of_a_program_that_was_upgraded_since_begin_anew(report, tmp_path, monkeypatch, version, lock, said):
+def test_rounds_of_what_was_upgraded_since_begin_anew(report, tmp_path, monkeypatch, version, lock, runtime, said):
     """What the program is stands in its output: it is known after the first round."""
     provenance = {"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}
+    provenance["runtimes"] = {"subject": {"command": "apptainer", "version": "1.4.5"}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
     facts = facts_of([Metric("time", r"^time (\S+)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
     facts.update(earlier_sessions.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
     facts["identity"] = [{"name": "version", "pattern": r"^version (\S+)$", "file": "out"}]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spack.json").write_text(json.dumps({"lock": lock}))
+    started = {"command": "apptainer", "version": runtime, "configuration": {}}
+    (tmp_path / "subject.runtime.json").write_text(json.dumps(started))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "out").write_text("time 1\n" + f"version {version}\n" * bool(version))
     (tmp_path / "run" / "err").touch()

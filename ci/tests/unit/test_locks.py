@@ -16,13 +16,12 @@ from containercheck.job import locks, rounds
 def own_locks(tmp_path, monkeypatch):
     """Keep away from the machine's own locks, which a session may hold."""
     monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "machine.lock")
-    monkeypatch.setattr(locks, "TURN_LOCK", tmp_path / "turn.lock")
 
 
 def test_the_locks_lie_where_a_job_with_a_tmp_of_its_own_finds_them(monkeypatch):
     monkeypatch.undo()
     place = "/var/tmp" if os.access("/var/tmp", os.W_OK) else "/tmp"
-    assert {str(path.parent) for path in (locks.MACHINE_LOCK, locks.TURN_LOCK)} == {place}
+    assert str(locks.MACHINE_LOCK.parent) == place
 
 
 @pytest.fixture
@@ -73,25 +72,15 @@ def test_builds_share_the_machine_and_measurements_exclude_each_other_and_builds
         assert log == ["another"]
         go_on.set()
         build.join()
-    log, ends = [], [threading.Event() for _ in range(3)]
-    kinds = [locks.building, locks.measuring, locks.measuring]
-    threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(kinds, ends))]
-    for number, (thread, end) in enumerate(zip(threads, ends)):
-        assert eventually(lambda held=number + 1: len(log) >= held)
-        assert log == list(range(number + 1))
-        end.set()
-        thread.join()
-
-
-def test_a_measurement_does_not_wait_for_builds_that_come_after_it(start):
-    log, first, others = [], threading.Event(), threading.Event()
-    others.set()
-    threads = [start(locks.building, "build", log, first)]
-    threads.append(start(locks.measuring, "measurement", log, others))
-    threads.append(start(locks.building, "later build", log, others))
-    first.set()
-    [thread.join() for thread in threads]
-    assert log == ["build", "measurement", "later build"]
+    kinds = [(locks.building, locks.measuring), (locks.measuring, locks.building), (locks.measuring, locks.measuring)]
+    for pair in kinds:
+        log, ends = [], [threading.Event(), threading.Event()]
+        threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(pair, ends))]
+        assert log == [0]
+        ends[0].set()
+        assert eventually(lambda log=log: log == [0, 1])
+        ends[1].set()
+        [thread.join() for thread in threads]
 
 
 def test_a_wait_is_announced_again_as_long_as_it_lasts(tmp_path, monkeypatch, printed):
@@ -102,7 +91,7 @@ def test_a_wait_is_announced_again_as_long_as_it_lasts(tmp_path, monkeypatch, pr
         second = locks.flocked(tmp_path / "lock", shared=True, waiting="waiting", patience=1)
         with pytest.raises(locks.LockError, match=told), second:
             pass
-    assert re.fullmatch(rf"waiting \({holder}\)", printed[0])
+    assert re.fullmatch(rf"waiting \({holder}\), for 0 s", printed[0])
     assert re.fullmatch(rf"waiting \({holder}\), for [01] s", printed[1])
 
 

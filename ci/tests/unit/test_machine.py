@@ -63,21 +63,22 @@ def test_the_python_that_is_named_makes_environments(tmp_path):
     assert (tmp_path / "venv" / "bin" / "pip").exists()
 
 
-def test_the_newest_python_on_the_path_is_taken(tmp_path):
+def test_where_the_systems_python_is_too_old_one_on_the_path_is_taken(tmp_path, monkeypatch):
     """On RHEL 9 the system's is 3.9, and ReFrame does not take it."""
-    for name in ("3.9", "3.98", "3.100-config"):
-        write_program(tmp_path / f"python{name}", f"echo {name[:5]}")
-    # This one makes no environments.
-    write_program(tmp_path / "python3.99", "exit 1")
-    (tmp_path / "python3").symlink_to("python3.9")
-    result = ask("python", PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert result.stdout == f"{tmp_path}/python3.98\n", result.stderr
+    versions = {"/usr/bin/python3": "3.9", f"{tmp_path}/python3": "3.9", f"{tmp_path}/python3.98": "3.98"}
+    # Another one makes no environments, and one is not a Python.
+    for name in ("python3", "python3.98", "python3.99", "python3.98-config"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(machine, "_version_of", lambda name: versions.get(name, ""))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.python(oldest=(3, 10)) == (f"{tmp_path}/python3.98", "3.98")
+    assert machine.python() == ("/usr/bin/python3", "3.9")
 
 
 def test_a_python_that_is_too_old_is_one_line(monkeypatch):
     monkeypatch.setattr(machine, "_version_of", lambda _name: "3.9")
     with pytest.raises(CacheError, match=r"no Python 3\.10 or newer .* \(found: 3\.9\): install one, such as"):
-        machine.newest_python()
+        machine.python(oldest=machine.OLDEST_FOR_REFRAME)
 
 
 def test_the_package_asks_for_the_python_that_set_up_takes():

@@ -230,7 +230,7 @@ READ = """
 import subprocess
 from containercheck.job import processes
 command = ["bash", "-c", open("observe").read()]
-print(len(processes.raw_output_of(command, {patience}, 1000, stderr=subprocess.DEVNULL)))
+print(len(processes.output_of(command, {patience}, most=1000, stderr=subprocess.DEVNULL)))
 """
 #: Runs on when the observation has ended: it is no descendant, and has another environment.
 STRANGER = "(env -i setsid sh -c 'echo $$ >pid; exec sleep 600' &)\nuntil [ -s pid ]; do sleep 0.1; done\necho seen\n"

@@ -51,8 +51,6 @@ def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
     assert run["seconds"] < 45
     # Nothing of that size is left behind.
     assert single_run.size((tmp_path / "output").iterdir()) < 3 * single_run.KEPT
-    kept = max((tmp_path / "output").iterdir(), key=lambda path: path.stat().st_size).read_bytes()
-    assert b" bytes were left out here) ...\n" in kept
     judged = Evaluation(Facts(facts_of([METRIC], sides=[BARE])), tmp_path)
     judged.add({**run, "round": 1, "side": "baseline"})
     (problem,) = judged.final_problems()
@@ -63,9 +61,7 @@ def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
     (tmp_path / "out").write_text("rate 1\n" * 1000)
     assert reading.read_metric(METRIC, tmp_path) == 1.0
     monkeypatch.setattr(texts.read, "__defaults__", (1000,))
-    with pytest.raises(
-        UnreadableError, match=r"^rate: .*/out has 0 MiB; no more than 0 MiB are read, so that it is not"
-    ):
+    with pytest.raises(UnreadableError, match=r"^rate: cannot read .*/out: it has more than 0 MiB$"):
         reading.read_metric(METRIC, tmp_path)
 
 

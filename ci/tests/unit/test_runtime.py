@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -57,10 +56,13 @@ def options_of(command, ranks):
     return runtime_start.options(runtime_start.identify(command)[0], command, ranks)
 
 
-def ask(directory, *words):
+def ask(directory, command, side="subject", ranks=1, **facts):
     """Run the program of the job that finds the runtime on a node."""
-    command = [sys.executable, PROGRAMS, "runtime", *words]
-    return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
+    start = {"way": "", "ranks": ranks, "own_environment": False, "file": "", "copy_to": "", "required_option": ""}
+    stored = {side: {"commands": {}, "container": {"command": command, "image": "x", "start": {**start, **facts}}}}
+    (directory / "commands.json").write_text(json.dumps(stored))
+    words = [sys.executable, PROGRAMS, "runtime", side]
+    return subprocess.run(words, cwd=directory, text=True, capture_output=True, timeout=120)
 
 
 # Options
@@ -119,29 +121,15 @@ def test_an_engine_runs_programs_as_its_user(on_path, monkeypatch, says, rootles
 
 
 @pytest.mark.parametrize(
-    ("says", "rootless", "refused"), [(DOCKER, "true", 1), (DOCKER, "false", 0), (PODMAN, "true", 0)]
-)
-def test_an_engine_without_root_is_refused_on_several_nodes_in_one_line(on_path, tmp_path, says, rootless, refused):
-    """Before any rank starts: Docker's network is then not the host's. Podman's is, under Docker's name too."""
-    command = on_path("docker", says=says, rootless=rootless)
-    for word, count in (("--several-nodes", refused), ("--own-environment", 0)):
-        done = ask(tmp_path, f"--command={command}", "--ranks=2", word, "subject")
-        lines = [line for line in done.stderr.splitlines() if line]
-        assert (done.returncode, len(lines)) == (count, count), done.stderr
-        said = "runs without root, .* no network in common .* take .*docker.overlay"
-        assert all(re.search(said, line) for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
+    ("command", "way", "said"),
     [
-        (["--command=no-such-runtime"], "error: no-such-runtime is not on the PATH of "),
-        (["--command=podman", "--way=unpacked"], "has no way unpacked to run images: podman version 4.3.1"),
+        ("no-such-runtime", "", "error: no-such-runtime is not on the PATH of "),
+        ("podman", "unpacked", "has no way unpacked to run images: podman version 4.3.1"),
     ],
 )
-def test_a_runtime_that_cannot_run_images_is_one_line(on_path, tmp_path, words, said):
+def test_a_runtime_that_cannot_run_images_is_one_line(on_path, tmp_path, command, way, said):
     on_path("podman", says=PODMAN)
-    done = ask(tmp_path, *words, "--ranks=1", "subject")
+    done = ask(tmp_path, command, way=way)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert said in done.stderr
 
@@ -164,8 +152,8 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
         monkeypatch.delenv(name)
     monkeypatch.setenv("UCX_TLS", "rc")
     old, new = on_path("apptainer", "--bind"), on_path("singularity", "--sharens")
-    for name, command, more in (("baseline", old, []), ("subject", new, ["--own-environment"])):
-        result = ask(tmp_path, "--command", command, "--ranks=2", *more, name)
+    for name, command, is_own in (("baseline", old, False), ("subject", new, True)):
+        result = ask(tmp_path, command, name, ranks=2, own_environment=is_own)
         assert result.returncode == 0, result.stderr
     launched, known = (
         [json.loads((tmp_path / f"{name}.{kind}.json").read_text()) for name in ("baseline", "subject")]

@@ -37,10 +37,8 @@ from containercheck.job.build import file_trees
 AnyPath = Union[str, Path]
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
-#: Largest record and largest part of a log that are read, in bytes.
+#: Largest part of a log that is read, in bytes.
 MAX_BYTES = 16 << 20
-#: Free space in bytes below which a disk counts as full.
-FULL = 16 << 20
 #: Message of programs that meet a full disk.
 DISK_FULL = "No space left on device"
 #: Messages of apt, debootstrap, pip, Maven, git and curl if they reach no server.
@@ -74,6 +72,17 @@ def key_of(*facts: Any) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
 
+def read_json(path: Path) -> Dict[str, Any]:
+    """Return the object in a JSON file.
+
+    :raises CacheError: the file cannot be read.
+    """
+    try:
+        return dict(json.loads(texts.read(path)))
+    except (OSError, ValueError, TypeError) as error:
+        raise CacheError(f"{path} cannot be read: {error}") from None
+
+
 class Entry:
     """Build an entry of a cache, a file or a directory, once. Subclasses define how.
 
@@ -87,8 +96,8 @@ class Entry:
     kind, folder = "cache", "cache"
     #: The thing that a check lacks without the entry, and the alternative to a build on another machine; for messages.
     lacking, instead = "software", ""
-    #: Verb for the build, and adjective for an entry that is not as it was built; in messages.
-    doing, done, broken = "building", "built", "corrupt"
+    #: Verb for the build, in messages.
+    doing, done = "building", "built"
     #: Path of the log during the build.
     _open_log: Optional[Path] = None
 
@@ -126,8 +135,7 @@ class Entry:
     @staticmethod
     def content_of(built: Path) -> Dict[str, Any]:
         """Return the size and the digest of a file or directory that was just built, for its record."""
-        digest = file_trees.digest_of_tree(built) if built.is_dir() else file_trees.digest_of(built)
-        return {"bytes": file_trees.size_of(built), "sha256": digest}
+        return {"bytes": file_trees.size_of(built), "sha256": file_trees.digest_of(built)}
 
     @property
     def record(self) -> Path:
@@ -139,14 +147,7 @@ class Entry:
 
         :raises CacheError: the record has been removed, or cannot be read.
         """
-        try:
-            with self.record.open() as stream:
-                record = json.loads(stream.read(MAX_BYTES))
-        except (OSError, ValueError) as error:
-            raise CacheError(f"{self.record} cannot be read: {error}") from None
-        if not isinstance(record, dict) or "bytes" not in record:
-            raise CacheError(f"{self.record} is not the record of an entry")
-        return record
+        return read_json(self.record)
 
     @property
     def target(self) -> Path:
@@ -172,7 +173,10 @@ class Entry:
         target, facts = self.target, self.facts()
         if facts:
             write_facts(link, facts)
-        _replace(link, lambda new: new.symlink_to(target))
+        # Under another name first: of two processes that make it at once both succeed.
+        new = link.with_name(f".{link.name}-{os.getpid()}")
+        new.symlink_to(target)
+        new.replace(link)
 
     def is_intact(self) -> bool:
         """Return whether the entry is in the cache, as it was built, and belongs to a trusted user."""
@@ -198,7 +202,7 @@ class Entry:
         given = self.path.parent
         caches = list(dict.fromkeys([given, private_directory(self.folder)]))
         for cache in caches:
-            self._use(cache)
+            self.move(cache)
             if self.is_intact():
                 # The time of the last use: ci/docs/sites.md has the command that removes old entries.
                 with contextlib.suppress(OSError):
@@ -215,16 +219,12 @@ class Entry:
         for cache in caches:
             if refusal:
                 print(f"{self.name}: {refusal}: it goes to {cache}", flush=True)
-            self._use(cache)
+            self.move(cache)
             refusal = self._refusal()
             if not refusal:
                 self._build_once()
                 return self.path
         raise CacheError(f"{refusal}: set caches in the site's extras")
-
-    def _use(self, cache: Path) -> None:
-        if cache != self.path.parent:
-            self.move(cache)
 
     @property
     def _lock_file(self) -> Path:
@@ -235,27 +235,17 @@ class Entry:
         cache = self.path.parent
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            reason = file_trees.distrust(cache, shared=True)
-            if reason:
-                return f"the {self.kind} cannot be used: {reason}"
+            file_trees.require(cache, shared=True)
             # Needs the permission to write.
             os.utime(str(cache))
-            for path in (self.path, self.record):
-                if os.path.lexists(str(path)) and os.lstat(str(path)).st_uid != os.geteuid():
-                    owner = locks.user_name(os.lstat(str(path)).st_uid)
-                    return f"{path} belongs to {owner}, and is not the entry that is needed"
+            for path in (path for path in (self.path, self.record) if os.path.lexists(str(path))):
+                owner = os.lstat(str(path)).st_uid
+                if owner != os.geteuid():
+                    return f"{path} belongs to {locks.user_name(owner)}, and is not the entry that is needed"
             os.close(locks.open_lock_file(self._lock_file))
-        except locks.LockError as error:
-            return str(error)
         except OSError as error:
-            return self._describe(error)
+            return f"the {self.kind} {cache} cannot be used: {error}"
         return ""
-
-    def _describe(self, error: OSError) -> str:
-        """Return the message about an error of the cache."""
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            return f"the {self.kind} {self.path.parent} cannot be written ({error.strerror})"
-        return f"the {self.kind} {self.path.parent} cannot be used: {error}"
 
     def _build_once(self) -> None:
         """Build the entry under its lock, unless another process has built it by then."""
@@ -265,14 +255,15 @@ class Entry:
             with locks.flocked(self._lock_file, shared=False, waiting=waiting):
                 if not self.is_intact():
                     if os.path.lexists(str(self.path)):
-                        print(f"{self.name}: {self.path} is {self.broken}, {self.doing} it again", flush=True)
+                        print(f"{self.name}: {self.path} is not intact, {self.doing} it again", flush=True)
                         file_trees.remove(self.path)
                     with locks.building(), self._work_directory() as work:
                         self._build(work)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise CacheError(self._no_space()) from None
-            raise CacheError(f"{self._describe(error)}: set caches in the site's extras") from None
+            reason = f"the {self.kind} {self.path.parent} cannot be used: {error}"
+            raise CacheError(f"{reason}: set caches in the site's extras") from None
 
     @contextlib.contextmanager
     def _work_directory(self) -> Iterator[Path]:
@@ -373,9 +364,9 @@ class Entry:
 
     def _failure(self) -> str:
         """Return the message of a failed build, from the end of its log."""
-        if DISK_FULL in texts.tail(self.open_log) or shutil.disk_usage(str(self.path.parent)).free < FULL:
+        if DISK_FULL in texts.tail(self.open_log):
             return self._no_space()
-        unreached = self.unreached()
+        unreached = next((line.strip() for line in self.lines() if NO_NETWORK.search(line)), "")
         if unreached:
             return (
                 f"no network while {self.doing} {self.name} ({unreached}): set http_proxy and https_proxy, or a mirror "
@@ -386,10 +377,6 @@ class Entry:
     def _no_space(self) -> str:
         advice = "free some, or set caches in the site's extras"
         return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
-
-    def unreached(self) -> str:
-        """Return the first line of the log about a server that was not reached; empty if all were."""
-        return next((line.strip() for line in self.lines() if NO_NETWORK.search(line)), "")
 
     def failed(self, reason: str) -> str:
         """Return the message of a failed build, in two lines."""
@@ -415,34 +402,22 @@ def version_of(tool: str, command: str, name: str) -> str:
     :raises UnsupportedError: the default command of Spack is not on the PATH.
     :raises CacheError: the tool does not run, or the site names a command that does not exist.
     """
-    try:
-        process = subprocess.run(
-            [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-    except OSError as error:
+    if shutil.which(command) is None:
         # Any other command is from the site file.
         raise (UnsupportedError if command == "spack" else CacheError)(
-            f"no software: {name} comes from {tool}, and there is no {command} ({error.strerror}): name it, or a "
-            f"program of the site's: site's extras, {tool.lower()} or software"
-        ) from None
-    output = process.stdout.decode(errors="replace").strip()
-    if process.returncode != 0:
+            f"no software: {name} comes from {tool}, and there is no {command}: name it, or a program of the site's: "
+            f"site's extras, {tool.lower()} or software"
+        )
+    status, output = processes.answer_of([command, "--version"], stderr=subprocess.STDOUT)
+    output = output.strip()
+    if status != 0:
         raise CacheError(f"{command} --version fails: {(output.splitlines() or ['it prints nothing'])[-1]}")
     return output
 
 
 def write_facts(link: Path, facts: Dict[str, Any]) -> None:
     """Write the facts of an entry next to the link to it."""
-    _replace(link.with_suffix(".json"), lambda new: new.write_text(json.dumps(facts, indent=1) + "\n"))
-
-
-def _replace(path: Path, make: Callable[[Path], Any]) -> None:
-    """Make a file or a link under another name first: of two processes that make it at once both succeed."""
-    new = path.parent / f".{path.name}-{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        new.unlink()
-    make(new)
-    new.replace(path)
+    texts.write(link.with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
 
 
 def provide(kind: Callable[..., Entry]) -> None:

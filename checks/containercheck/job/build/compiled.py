@@ -1,23 +1,21 @@
 """Compile a program of this project into a cache: C++ that uses a large library takes a minute to compile.
 
 The key of the program is a digest of the source and the files next to it. It also covers the options, the family of
-MPI, the architecture, and the compiler's output about its version and its MPI. The program is compiled again if a
-header that it includes, of a library or of MPI, has changed. A check skips if the libraries load an MPI of another
-family (all of Debian's load Open MPI): the results of a program with two MPI libraries mean nothing.
+MPI, the architecture, and the compiler's output about its version and its MPI. A check skips if the libraries load an
+MPI of another family (all of Debian's load Open MPI): the results of a program with two MPI libraries mean nothing.
 
 Standard library only, Python 3.6 or newer.
 """
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from containercheck.job import mpi
+from containercheck.job import mpi, processes
 from containercheck.job.build import cache
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
@@ -42,7 +40,6 @@ class Program(cache.Entry):
     """
 
     kind, folder = "cache of programs", "programs"
-    broken = "corrupt, or older than a header that it was made with"
     doing, done = "compiling", "compiled"
 
     def __init__(
@@ -72,10 +69,6 @@ class Program(cache.Entry):
         key = cache.key_of(content, self.source.name, USUAL, self.options, family, compiler_facts(compiler, name))
         super().__init__(name, directory, f"{name}-{architecture}-{key}", architecture)
 
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Return whether the program is as it was compiled, and its headers have not changed since."""
-        return super().intact(record) and digest_of_all(record["headers"]) == record["headers_sha256"]
-
     def prepare(self) -> None:
         """Check that the libraries load the MPI of the partition.
 
@@ -92,13 +85,11 @@ class Program(cache.Entry):
     def _loaded_libraries(self) -> Set[str]:
         """Return the names of the libraries that a program with these options loads; none if that is unknown."""
         with tempfile.TemporaryDirectory() as directory:
-            empty = str(Path(directory) / "empty")
+            empty, source = str(Path(directory) / "empty"), Path(directory) / "empty.cpp"
+            source.write_text("int main() {}\n")
             # Linkers may drop libraries that the program takes nothing from.
-            command = [self.compiler, "-o", empty, "-x", "c++", "-", "-x", "none", "-Wl,--no-as-needed"]
-            status, _ = _asked([*command, *self.options], "int main() {}\n")
-            if status != 0 or shutil.which("ldd") is None:
-                return set()
-            lines = _asked(["ldd", empty])[1].splitlines()
+            status, _ = _asked([self.compiler, "-o", empty, str(source), "-Wl,--no-as-needed", *self.options])
+            lines = _asked(["ldd", empty])[1].splitlines() if status == 0 else []
         return {Path(line.split()[0]).name for line in lines if line.strip()}
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
@@ -107,10 +98,9 @@ class Program(cache.Entry):
         :raises UnsupportedError: a header of a library is missing.
         :raises CacheError: the compiler or the linker fails.
         """
-        built, dependencies = work / "program", work / "dependencies"
-        command = [self.compiler, *USUAL, "-MD", "-MF", str(dependencies), "-o", str(built)]
+        built = work / "program"
         # Libraries come after the source that uses them.
-        command += [str(self.source), *self.options]
+        command = [self.compiler, *USUAL, "-o", str(built), str(self.source), *self.options]
         try:
             self.run([command], env={**os.environ, "LC_ALL": "C", "TMPDIR": str(work)})
         except CacheError:
@@ -122,14 +112,7 @@ class Program(cache.Entry):
                     "site's extras, software"
                 ) from None
             raise
-        headers = self._library_headers(dependencies.read_text(errors="replace"))
-        return built, {**self.content_of(built), "headers": headers, "headers_sha256": digest_of_all(headers)}
-
-    def _library_headers(self, dependencies: str) -> List[str]:
-        """Return the files that a rule for make names, without those next to the source, which the key covers."""
-        _, _, names = dependencies.replace("\\\n", " ").partition(": ")
-        headers = {name.replace("\\ ", " ") for name in re.findall(r"(?:\\ |\S)+", names)}
-        return sorted(name for name in headers if Path(name).parent != self.source.parent)
+        return built, self.content_of(built)
 
     def last_words(self) -> str:
         """Return the last line of the log that names an error."""
@@ -144,41 +127,19 @@ def compiler_facts(compiler: str, name: str) -> List[str]:
     :raises UnsupportedError: the compiler is not on the PATH.
     :raises CacheError: the compiler does not run.
     """
-    try:
-        # Not every compiler knows -show.
-        (status, version), (_, show) = (_asked([compiler, option]) for option in ("--version", "-show"))
-    except FileNotFoundError:
+    if shutil.which(compiler) is None:
         raise UnsupportedError(
             f"no software: {name} is built from source, and no {compiler} is on the PATH: install it, or load its "
             "module: modules of the site's environment"
-        ) from None
-    except OSError as error:
-        raise CacheError(f"{compiler} cannot be run: {error.strerror}") from None
+        )
+    # Not every compiler knows -show.
+    (status, version), (_, show) = (_asked([compiler, option]) for option in ("--version", "-show"))
     if status != 0:
         last = (version.strip().splitlines() or ["it prints nothing"])[-1]
         raise CacheError(f"{compiler} --version fails: {last}")
     return [version, show]
 
 
-def _asked(words: List[str], text: str = "") -> Tuple[int, str]:
-    """Return exit status and output of a command that gets a text as input."""
-    # The output is a part of the key, and is searched for English messages.
-    process = subprocess.run(
-        words,
-        input=text.encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    return process.returncode, process.stdout.decode(errors="replace")
-
-
-def digest_of_all(paths: Iterable[str]) -> str:
-    """Return the SHA-256 of the content of files, in the given order, in hexadecimal.
-
-    :raises OSError: a file cannot be read.
-    """
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(Path(path).read_bytes())
-    return digest.hexdigest()
+def _asked(words: List[str]) -> Tuple[Optional[int], str]:
+    """Return exit status and output of a command; the output is a part of the key, and English."""
+    return processes.answer_of(words, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"})

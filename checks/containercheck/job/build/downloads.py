@@ -209,9 +209,6 @@ class PythonEnvironment(cache.Entry):
         :raises CacheError: Python or pip fails.
         """
         install = [str(self.path / "bin" / "python"), "-m", "pip", "install", "--no-input", "--no-cache-dir"]
-        commands = [
-            [self.python, "-m", "venv", str(self.path)],
-            [*install, "--requirement", str(self.requirements)],
-        ]
-        self.run(commands, env={**os.environ, "TMPDIR": str(work)})
+        make = [self.python, "-m", "venv", str(self.path)]
+        self.run([make, [*install, "--requirement", str(self.requirements)]], env={**os.environ, "TMPDIR": str(work)})
         return self.path, self.content_of(self.path)

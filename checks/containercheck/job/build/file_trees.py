@@ -16,29 +16,37 @@ import pwd
 import re
 import shutil
 import stat
-import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, Optional, Set, Tuple
 
-from containercheck.job import contract, locks
+from containercheck.job import contract, locks, texts
 
-#: Age in seconds below which a digest is not kept: the clock of a file system may be so coarse that two changes within
-#: that time have the same time stamp.
-SETTLED = 3.0
 #: Names of shared libraries, with or without a version.
 SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal.
+    """Return the SHA-256 of a file, or of the names, targets of links, and contents of all files below a directory.
 
-    :raises OSError: the file cannot be read.
+    :raises OSError: a file cannot be read.
     """
+    if path.is_dir():
+        return _digest_of_lines(_content(file, status, path) for file, status in below(path))
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         for block in iter(lambda: stream.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def _content(path: Path, status: os.stat_result, directory: Path) -> str:
+    """Return a line about the content of a file below a directory."""
+    name = path.relative_to(directory).as_posix()
+    if stat.S_ISLNK(status.st_mode):
+        return f"{name} -> {os.readlink(str(path))}"
+    # A container of this user cannot read more of an image than this user.
+    is_readable = stat.S_ISREG(status.st_mode) and os.access(str(path), os.R_OK)
+    return f"{name} {digest_of(path) if is_readable else ''}"
 
 
 def below(directory: Path) -> Iterator[Tuple[Path, os.stat_result]]:
@@ -78,23 +86,6 @@ def stamp_of(path: Path) -> str:
     )
 
 
-def digest_of_tree(directory: Path) -> str:
-    """Return the SHA-256 of a directory: of the names, targets of links, and contents of all files below it.
-
-    :raises OSError: a file cannot be read.
-    """
-    lines = []
-    for path, status in below(directory):
-        name = path.relative_to(directory).as_posix()
-        if stat.S_ISLNK(status.st_mode):
-            lines.append(f"{name} -> {os.readlink(str(path))}")
-        else:
-            # A container of this user cannot read more of an image than this user.
-            is_readable = stat.S_ISREG(status.st_mode) and os.access(str(path), os.R_OK)
-            lines.append(f"{name} {digest_of(path) if is_readable else ''}")
-    return _digest_of_lines(lines)
-
-
 def _digest_of_lines(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
@@ -110,35 +101,29 @@ def known_digest_of(path: Path) -> str:
     path = path.resolve()
     name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:24]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / "digests"
-    kept, stamp, status = cache / f"{name}.json", stamp_of(path), path.stat()
+    kept, stamp = cache / f"{name}.json", stamp_of(path)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         require(kept)
         record = json.loads(kept.read_text())
         if record["stamp"] == stamp:
             return str(record["sha256"])
-    digest = digest_of_tree(path) if path.is_dir() else digest_of(path)
-    if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
-        # If the digest cannot be kept, each call reads the file.
-        with contextlib.suppress(OSError):
-            cache.mkdir(parents=True, exist_ok=True)
-            new = cache / f".{name}-{os.getpid()}"
-            new.write_text(json.dumps({"stamp": stamp, "sha256": digest}))
-            new.replace(kept)
+    digest = digest_of(path)
+    # If the digest cannot be kept, each call reads the file.
+    with contextlib.suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        texts.write(kept, json.dumps({"stamp": stamp, "sha256": digest}))
     return digest
 
 
 def facts_of(path: Path, digest: str) -> Dict[str, Any]:
-    """Return path, digest and size of a file, and inode and time stamp, by which a node sees that it has not changed.
+    """Return path and digest of a file or directory, its stamp, and the size of a file; None for a directory.
 
-    Of a directory these are path and digest, and the stamp of its files.
+    By the stamp a node sees that it has not changed.
 
     :raises OSError: the file does not exist.
     """
-    if path.is_dir():
-        return {"path": str(path), "sha256": digest, "stamp": stamp_of(path)}
-    status = path.stat()
-    facts = {"path": str(path), "sha256": digest, "bytes": status.st_size}
-    return {**facts, "inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
+    size = None if path.is_dir() else path.stat().st_size
+    return {"path": str(path), "sha256": digest, "stamp": stamp_of(path), "bytes": size}
 
 
 def remove(path: Path) -> None:
@@ -180,35 +165,23 @@ def _trusted(user: int, names: str) -> Tuple[Set[int], Set[int]]:
     return users, groups
 
 
-def distrust(path: Path, shared: bool = False) -> Optional[str]:
-    """Return why a file or directory must not be used; None if it may be used. A link is not followed.
-
-    :param shared: whether others may put files of their own into the directory, as into /tmp.
-    :raises OSError: the path does not exist.
-    """
-    status = os.lstat(str(path))
-    users, groups = _trusted(os.geteuid(), os.environ.get(contract.CACHE_OWNERS, ""))
-    if status.st_uid not in users:
-        return f"{path} belongs to {locks.user_name(status.st_uid)}"
-    if stat.S_ISLNK(status.st_mode) or (shared and status.st_mode & stat.S_ISVTX):
-        return None
-    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups
-    if status.st_mode & stat.S_IWOTH or by_group:
-        writer = "others" if status.st_mode & stat.S_IWOTH else "its group"
-        return f"{path} can be written by {writer} (mode {stat.S_IMODE(status.st_mode):o})"
-    return None
-
-
 def require(path: Path, shared: bool = False) -> None:
-    """Refuse a file or directory that another user owns or can write.
+    """Refuse a file or directory that another user owns or can write. A link is not followed.
 
     :param shared: whether others may put files of their own into the directory, as into /tmp.
     :raises NotTrustedError: another user owns it, or can write it.
     :raises OSError: the path does not exist.
     """
-    reason = distrust(path, shared)
-    if reason:
-        raise NotTrustedError(reason)
+    status = os.lstat(str(path))
+    users, groups = _trusted(os.geteuid(), os.environ.get(contract.CACHE_OWNERS, ""))
+    if status.st_uid not in users:
+        raise NotTrustedError(f"{path} belongs to {locks.user_name(status.st_uid)}")
+    if stat.S_ISLNK(status.st_mode) or (shared and status.st_mode & stat.S_ISVTX):
+        return
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in groups
+    if status.st_mode & stat.S_IWOTH or by_group:
+        writer = "others" if status.st_mode & stat.S_IWOTH else "its group"
+        raise NotTrustedError(f"{path} can be written by {writer} (mode {stat.S_IMODE(status.st_mode):o})")
 
 
 def require_all(directory: Path, paths: Optional[Iterable[Path]] = None) -> None:

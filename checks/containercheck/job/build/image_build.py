@@ -24,7 +24,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from containercheck.job import architectures, mpi, texts
+from containercheck.job import architectures, mpi, runtime_start, texts
 from containercheck.job.build import cache, downloads, easybuild_install, image_files, machine, packing, spack_install
 from containercheck.job.build.cache import CacheError, UnsupportedError
 from containercheck.job.build.packing import UnpackableError
@@ -196,7 +196,7 @@ class Image(image_files.ImageEntry):
         self.recipe.require(shop.architecture, shop.release, shop.family)
         options = image_files.build_help(shop.runtime)
         if options and _ARGUMENT not in options:
-            known = f"{image_files.version_of(shop.runtime)} is too old to build {self.name}: it has no {_ARGUMENT}"
+            known = f"{runtime_start.identify(shop.runtime)[1]} is too old to build {self.name}: it has no {_ARGUMENT}"
             raise UnsupportedError(f"no image: {known}; {_INSTEAD}")
         if self.recipe.is_bootstrapped:
             machine.require_keyring()
@@ -238,7 +238,7 @@ class Image(image_files.ImageEntry):
         )
         if any(_UNSIGNED in line for line in self.lines()):
             raise CacheError(self.failed("its packages' signatures were not checked"))
-        return built, {**self.content_of(built), **image_files.content_of_image(runtime, built), **installed}
+        return built, {**self.content_of(built), **installed}
 
     def last_words(self) -> str:
         """Return the recipe's own error about its tree, if there is one; else the last error."""

@@ -9,7 +9,6 @@ environment as its own runtime sets it: for Charliecloud in ``/ch/environment`` 
 Standard library only, Python 3.6 or newer.
 """
 
-import contextlib
 import hashlib
 import io
 import json
@@ -20,9 +19,9 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any, Dict, Sequence, Tuple, Type
+from typing import Any, Dict, Tuple, Type
 
-from containercheck.job import architectures, container_runtimes, contract, texts
+from containercheck.job import architectures, container_runtimes, contract, processes, texts
 from containercheck.job.build import cache, file_trees, image_files
 from containercheck.job.build.cache import CacheError
 from containercheck.job.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime, Storage
@@ -92,7 +91,7 @@ class Converted(image_files.ImageEntry):
         """
         self.source, self.runtime, self._builder = Path(source).resolve(), runtime, builder
         self._command, self._loads = command, loads
-        self.source_facts = read_facts(Path(source))
+        self.source_facts = cache.read_json(Path(source).with_suffix(".json"))
         name = re.sub(r"[^a-z0-9.-]", "-", self.source.name.split(".")[0].split("-")[0].lower()) or "image"
         super().__init__(name, directory, f"{name}-{self.source_facts['sha256'][:12]}-{FORMAT}{self.suffix}")
 
@@ -102,32 +101,27 @@ class Converted(image_files.ImageEntry):
         :raises CacheError: no container of it starts.
         """
         words = [*image_files.inside(self._builder), "--cleanenv", "--no-home", str(self.source), "env", "-0"]
-        try:
-            output = subprocess.run(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=image_files.ANSWER_LIMIT
-            ).stdout
-        except (OSError, subprocess.SubprocessError) as error:
-            raise CacheError(f"the image {self.source} cannot be converted: {error}") from None
-        return variables_of(os.fsdecode(output))
+        status, output = processes.answer_of(words, image_files.ANSWER_LIMIT)
+        if status != 0:
+            raise CacheError(f"the image {self.source} cannot be converted: `env` does not run in it ({words[0]})")
+        return variables_of(output)
 
-    def archive(self, path: Path) -> Dict[str, Any]:
-        """Write the files of the image into an archive, and return their bytes as a part of the record.
+    def archive(self, path: Path) -> None:
+        """Write the files of the image into an archive.
 
         :raises CacheError: they cannot be read.
         """
         script = 'out=$1; shift; exec "$@" >"$out"'
         words = ["sh", "-c", script, "sh", str(path), *image_files.archiving(self._builder, self.source)]
         self.run([words], timeout=image_files.LIMIT)
-        with path.open("rb") as stream:
-            return {contract.CONTENT_BYTES: image_files.bytes_of_archive(stream)}
 
-    def unpack(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Unpack the file, with its variables, and return the directory and the bytes of its files.
+    def unpack(self, work: Path) -> Path:
+        """Unpack the file, with its variables, and return the directory.
 
         :raises CacheError: it cannot be read.
         """
         archive, tree = work / "files.tar", work / "tree"
-        content = self.archive(archive)
+        self.archive(archive)
         tree.mkdir()
         # As root, tar would give files all their modes, also setuid.
         unpack = ["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]
@@ -139,7 +133,7 @@ class Converted(image_files.ImageEntry):
                 path.touch()
         lines = (f"{name}={value}\n" for name, value in sorted(self.variables().items()) if "\n" not in value)
         (tree / ENVIRONMENT).write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
-        return tree, content
+        return tree
 
     def facts(self) -> Dict[str, Any]:
         """Return the facts of the image and of its source, for the provenance of a check.
@@ -162,7 +156,7 @@ class Tree(Converted):
 
         :raises CacheError: it cannot be read.
         """
-        tree, _ = self.unpack(work)
+        tree = self.unpack(work)
         return tree, self.content_of(tree)
 
 
@@ -177,12 +171,12 @@ class SquashFs(Converted):
         :raises CacheError: it cannot be read.
         :raises UnsupportedError: mksquashfs is not on the PATH.
         """
-        tree, content = self.unpack(work)
+        tree = self.unpack(work)
         (tree / "etc" / "environment").write_bytes((tree / ENVIRONMENT).read_bytes())
         built = work / f"image{self.suffix}"
         pack = ["mksquashfs", str(tree), str(built), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]
         self.run([pack], timeout=image_files.LIMIT)
-        return built, {**self.content_of(built), **content}
+        return built, self.content_of(built)
 
 
 class Archive(Converted):
@@ -201,15 +195,13 @@ class Archive(Converted):
         :raises CacheError: the file cannot be read.
         """
         layer, built = work / "layer.tar", work / "image.tar"
-        content = self.archive(layer)
+        self.archive(layer)
         architecture = image_files.read_architecture(self.source) or platform.machine()
+        variables = [f"{name}={value}" for name, value in sorted(self.variables().items())]
         configuration = {
             "architecture": architectures.engine_name(architecture),
             "os": "linux",
-            "config": {
-                "Env": [f"{name}={value}" for name, value in sorted(self.variables().items())],
-                "WorkingDir": "/",
-            },
+            "config": {"Env": variables, "WorkingDir": "/"},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{file_trees.digest_of(layer)}"]},
         }
         text = json.dumps(configuration, sort_keys=True).encode()
@@ -223,7 +215,7 @@ class Archive(Converted):
             entry = tarfile.TarInfo(layer.name)
             entry.size = layer.stat().st_size
             archive.addfile(entry, stream)
-        return built, {**self.content_of(built), **content, "id": identifier}
+        return built, {**self.content_of(built), "id": identifier}
 
     def facts(self) -> Dict[str, Any]:
         """Return the facts of the image, with its name in the storage of a runtime, and there its identifier."""
@@ -241,17 +233,6 @@ class Archive(Converted):
         super().hand_over(link)
 
 
-def read_facts(link: Path) -> Dict[str, Any]:
-    """Return the facts next to the link to an image.
-
-    :raises CacheError: they cannot be read.
-    """
-    try:
-        return dict(json.loads(link.with_suffix(".json").read_text()))
-    except (OSError, ValueError) as error:
-        raise CacheError(f"{link.with_suffix('.json')} cannot be read: {error}") from None
-
-
 def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
     """Read an archive into the storage of a runtime, unless it has the image.
 
@@ -260,19 +241,12 @@ def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
     """
     storage, name = runtime.storage, facts["path"]
     if storage is None or not storage.load:
-        raise CacheError(
-            f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it there"
-        )
+        raise CacheError(f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it")
     typed = command or storage.look[0]
     if _has(storage, typed, facts):
         return
     call = [typed, *(word.format(archive=facts["archive"]) for word in storage.load[1:])]
-    try:
-        status, output = _call(call, image_files.LIMIT)
-    except OSError as error:
-        raise CacheError(f"{name} cannot be loaded: {call[0]}: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise CacheError(f"{name} cannot be loaded: {call[0]} was not done after {image_files.LIMIT:g} s") from None
+    status, output = processes.answer_of(call, image_files.LIMIT, stderr=subprocess.STDOUT)
     if status != 0 or not _has(storage, typed, facts):
         reason = next((line for line in reversed(output.split("\n")) if line.strip()), "it printed nothing")
         raise CacheError(f"{runtime.command} does not load {name} on {os.uname().nodename}: {reason}")
@@ -280,18 +254,9 @@ def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
 
 def _has(storage: Storage, command: str, facts: Dict[str, Any]) -> bool:
     """Return whether a storage has an image."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        status, output = _call((command, *storage.look[1:], facts["path"]), image_files.ANSWER_LIMIT)
-        return status == 0 and output.strip().rpartition(":")[2] == facts["id"]
-    return False
-
-
-def _call(words: Sequence[str], limit: float) -> Tuple[int, str]:
-    """Return exit status and output of a command."""
-    process = subprocess.run(
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit
-    )
-    return process.returncode, os.fsdecode(process.stdout)
+    words = [command, *storage.look[1:], facts["path"]]
+    status, output = processes.answer_of(words, image_files.ANSWER_LIMIT, stderr=subprocess.DEVNULL)
+    return status == 0 and output.strip().rpartition(":")[2] == facts["id"]
 
 
 def image_of(source: str, runtime: str, way: str = "", **parts: Any) -> Converted:
@@ -316,7 +281,7 @@ def main_load() -> None:
     """
     link, runtime, *command = sys.argv[1:]
     try:
-        load(container_runtimes.by_command(runtime), read_facts(Path(link)), *command)
+        load(container_runtimes.by_command(runtime), cache.read_json(Path(link).with_suffix(".json")), *command)
     except (CacheError, OSError, KeyError) as error:
         Path(contract.UNPREPARED).touch()
         sys.exit(f"error: {texts.sanitized(str(error))}")

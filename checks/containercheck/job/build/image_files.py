@@ -7,21 +7,19 @@ another one tomorrow. A job with many ranks pulls nothing. Credentials and proxi
 Standard library only, Python 3.6 or newer.
 """
 
-import contextlib
 import functools
 import json
 import platform
 import re
+import shutil
 import subprocess
-import tarfile
-import threading
 from pathlib import Path
-from typing import IO, Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
-from containercheck.job import architectures, container_runtimes, contract, runtime_start, texts
+from containercheck.job import architectures, container_runtimes, contract, processes, runtime_start, texts
 from containercheck.job.build import cache, file_trees
 from containercheck.job.build.cache import CacheError, UnsupportedError
-from containercheck.job.container_runtimes import DEFAULT_REGISTRY, REGISTRY_SCHEME, Runtime
+from containercheck.job.container_runtimes import REGISTRY_SCHEME, Runtime
 
 #: Global header of a SIF file (sylabs/sif, pkg/sif/sif.go): the magic after a script of 32 bytes, the position of the
 #: two digits of the architecture, and the length that is read.
@@ -31,8 +29,6 @@ _PROGRAMS = ("bin/sh", "usr/bin/sh", "bin/bash", "usr/bin/bash", "usr/bin/dash",
 #: Options of images' compression. Programs and libraries are read page by page while they run; unpacking gzip, the
 #: default, then costs OpenFOAM 0.7 s more at each start.
 COMPRESSION = ["--mksquashfs-args", "-comp lz4"]
-#: Seconds that reading an image may take; then its size stays unknown.
-PATIENCE = 600.0
 #: Seconds that a pull or a step of a conversion may take, and that a container or a storage may take for an answer.
 LIMIT, ANSWER_LIMIT = 3600.0, 300.0
 #: Schemes of images for which the runtime compares the digest, and of files for which this module does.
@@ -47,18 +43,16 @@ class ImageEntry(cache.Entry):
     lacking, instead = "image", ", or name a ready image in the site's extras, images"
 
     def facts(self) -> Dict[str, Any]:
-        """Return path, digest and sizes of the image, for the provenance of a check; it must be in the cache.
+        """Return path, digest and size of the image, for the provenance of a check; it must be in the cache.
 
         :raises CacheError: the image has been removed.
         """
         # The digest was just compared with the record's, so it is known.
         record = self.read_record()
-        names = [name for name in ("bytes", contract.CONTENT_BYTES) if name in record]
         try:
-            facts = file_trees.facts_of(self.path, record["sha256"])
+            return {**file_trees.facts_of(self.path, record["sha256"]), "bytes": record["bytes"]}
         except OSError as error:
             raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
-        return {**facts, **{name: record[name] for name in names}}
 
 
 def read_architecture(path: Path) -> Optional[str]:
@@ -130,39 +124,19 @@ class Ready(ImageEntry):
 
     def facts(self) -> Dict[str, Any]:
         """Return path, digest and size of the image; the size is None for a directory."""
-        return {"bytes": None, **file_trees.facts_of(self.path, self._digest)}
-
-
-def version_of(runtime: str) -> str:
-    """Return the output of a container runtime about its version.
-
-    :raises CacheError: it does not run.
-    """
-    words = [runtime, *container_runtimes.by_command(runtime).version]
-    try:
-        return subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.decode(errors="replace").strip()
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise CacheError(f"{' '.join(words)} fails: {error}") from None
+        return file_trees.facts_of(self.path, self._digest)
 
 
 def build_environment(runtime: str, directory: Path) -> Dict[str, str]:
     """Return the variables that let a runtime build in a directory."""
-    version = ""
-    # A runtime that does not even print its version fails in the build, with a message.
-    with contextlib.suppress(CacheError):
-        version = version_of(runtime)
-    variable = container_runtimes.recognized(runtime, version).build_directory
+    variable = runtime_start.identify(runtime)[0].build_directory
     return {variable: str(directory)} if variable else {}
 
 
 @functools.lru_cache(maxsize=None)
 def build_help(runtime: str) -> str:
     """Return a runtime's own description of its options for building images; empty if it does not run."""
-    try:
-        output = subprocess.run([runtime, "build", "--help"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    except OSError:
-        return ""
-    return output.decode(errors="replace")
+    return processes.output_of([runtime, "build", "--help"], stderr=subprocess.DEVNULL)
 
 
 def compression_options(runtime: str) -> List[str]:
@@ -188,61 +162,12 @@ def archiving(command: str, image: Path) -> List[str]:
     return [*inside(command), *filter(None, [contain]), "--no-home", str(image), "sh", "-c", container_runtimes.ARCHIVE]
 
 
-def bytes_of_archive(stream: IO[bytes]) -> int:
-    """Return the bytes of all files in an archive; a file with several names counts once.
-
-    :param stream: the archive, which is read once from its beginning.
-    :raises tarfile.TarError: it is not an archive.
-    :raises OSError: it cannot be read.
-    """
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as archive:
-        return sum(member.size for member in archive if member.isreg())
-
-
-def content_of_image(command: str, image: Path) -> Dict[str, Any]:
-    """Return the bytes of an image's files as a part of its record; nothing if no container of it starts.
-
-    An image file is compressed, and smaller.
-
-    :param command: of a runtime that runs the image file.
-    """
-    words = archiving(command, image)
-    try:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except OSError:
-        return {}
-    limit = threading.Timer(PATIENCE, process.kill)
-    limit.start()
-    try:
-        size = bytes_of_archive(process.stdout) if process.stdout else 0
-    except (tarfile.TarError, OSError):
-        size = 0
-    finally:
-        # The padding of the archive is read too: else tar fails.
-        process.communicate()
-        limit.cancel()
-    return {contract.CONTENT_BYTES: size} if size and process.returncode == 0 else {}
-
-
 def file_name(text: str) -> str:
     """Return a text as a part of a file's name."""
     return re.sub(r"[^\w.-]", "_", text)
 
 
 # Images of registries
-
-
-def registry_of(reference: str) -> str:
-    """Return the host of the registry that an image is in.
-
-    >>> [registry_of(name) for name in ("oras://host:5000/a/b", "quay.io/a/b:1", "a/b:1", "docker://alpine")]
-    ['host:5000', 'quay.io', 'docker.io', 'docker.io']
-    """
-    scheme, _, name = reference.rpartition("://")
-    host, _, rest = name.partition("/")
-    # Docker distinguishes the name of a host from that of a person by the same rule.
-    named = rest and (re.search(r"[.:]", host) or host == "localhost")
-    return host if named or scheme not in ("", REGISTRY_SCHEME) else DEFAULT_REGISTRY
 
 
 class OfRegistry(ImageEntry):
@@ -263,13 +188,13 @@ class OfRegistry(ImageEntry):
         """Return whether it is the image of exactly this reference, because its path has only a part of the digest."""
         return bool(record["reference"] == self.shown) and super().intact(record)
 
-    def unreached(self) -> str:
-        """Return no advice on proxies for packages: the message of a failed pull names the registry."""
-        return ""
+    def _failure(self) -> str:
+        """Return the message of a failed pull, without advice on proxies for packages."""
+        return self.failed(self.last_words())
 
     def failed(self, reason: str) -> str:
-        """Return the message of a failed pull, in one line, with the image and the registry."""
-        return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {reason} (log: {self.log})"
+        """Return the message of a failed pull, in one line, with the image."""
+        return f"the image {self.shown} cannot be pulled: {reason} (log: {self.log})"
 
 
 class Pulled(OfRegistry):
@@ -294,13 +219,10 @@ class Pulled(OfRegistry):
 
         :raises CacheError: the reference is not pinned.
         """
-        match = re.fullmatch(r"(?P<address>(?P<scheme>\w+)://\S+?)" + _PIN, reference)
+        schemes = "|".join((*_VERIFIED, *_FILES))
+        match = re.fullmatch(rf"(?P<address>(?P<scheme>{schemes})://\S+?){_PIN}", reference)
         if not match:
-            raise CacheError(_unpinned(reference))
-        if match["scheme"] not in (*_VERIFIED, *_FILES):
-            schemes = ", ".join(f"{scheme}://" for scheme in (*_VERIFIED, *_FILES))
-            shown = texts.without_credentials(reference)
-            raise CacheError(f"the image {shown} cannot be checked for its digest: name one by {schemes}")
+            raise CacheError(f"{_unpinned(reference)}, and begin it with {schemes}")
         self.digest, self.is_file = match["digest"], match["scheme"] in _FILES
         self.address = match["address"] if self.is_file else reference
         name = file_name(texts.without_credentials(match["address"]).split("/")[-1])
@@ -327,7 +249,7 @@ class Pulled(OfRegistry):
         signed = {"signed_by": self.key} if self.key else {}
         if self.key and self.key.upper() not in signers_of(self.runtime, pulled):
             raise CacheError(self.failed(f"it has no valid signature of the key {self.key}, the site's image_key"))
-        return pulled, {**content, **content_of_image(self.runtime, pulled), **signed, "reference": self.shown}
+        return pulled, {**content, **signed, "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
         """Return the facts of the image, for a check's provenance; it must be in the cache.
@@ -340,8 +262,6 @@ class Pulled(OfRegistry):
 class Kept(OfRegistry):
     """Provide an image that the runtime keeps; the cache has only a record with the runtime's name of it.
 
-    If the runtime takes tags, it runs the image of the tag at the time of the first pull.
-
     :param directory: of the cache.
     :param runtime: one that keeps images.
     """
@@ -353,14 +273,14 @@ class Kept(OfRegistry):
         """
         if not runtime.storage:
             raise CacheError(f"{runtime.name} does not keep images: name a file")
-        match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?)({_PIN})?", reference)
-        if not match or not (match["digest"] or runtime.storage.takes_tags):
+        match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?){_PIN}", reference)
+        if not match:
             raise CacheError(_unpinned(reference))
         self.digest, self.storage = match["digest"], runtime.storage
         self.called = self.storage.name.format(name=reference)
         name = file_name(match["name"])
         # The runtime pulls the image for the machine that it is on.
-        words = (name, runtime.command, platform.machine(), (self.digest or "tag")[:12])
+        words = (name, runtime.command, platform.machine(), self.digest[:12])
         super().__init__(name, directory, "-".join(words), reference)
 
     def intact(self, record: Dict[str, Any]) -> bool:
@@ -375,21 +295,14 @@ class Kept(OfRegistry):
         """
         look = self.storage.look
         command = look if self.storage.lists_digests else (*look, self.called)
-        try:
-            process = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=ANSWER_LIMIT,
-            )
-        except FileNotFoundError:
+        if shutil.which(look[0]) is None:
             raise UnsupportedError(
                 f"no {self.lacking}: {self.name} would be {self.done} here, and there is no {look[0]} on the PATH"
-            ) from None
-        except subprocess.TimeoutExpired:
-            raise CacheError(self.failed(f"{' '.join(look)} was not done after {ANSWER_LIMIT:g} s")) from None
-        text = process.stdout.decode(errors="replace") if process.returncode == 0 else ""
+            )
+        status, output = processes.answer_of(command, ANSWER_LIMIT, stderr=subprocess.DEVNULL)
+        if status is None:
+            raise CacheError(self.failed(f"{' '.join(look)} was not done after {ANSWER_LIMIT:g} s"))
+        text = output if status == 0 else ""
         if self.storage.lists_digests:
             # The runtime lists the digest by which it pulled each image.
             return f"sha256:{self.digest}" if f"sha256:{self.digest}" in text.split() else None
@@ -457,11 +370,9 @@ def signers_of(runtime: str, image: Path) -> List[str]:
     :param runtime: command of a runtime that runs image files; its keyring has the public keys.
     """
     words = [runtime, "verify", "--all", "--local", "--json", str(image)]
+    status, output = processes.answer_of(words, LIMIT, stderr=subprocess.DEVNULL)
     try:
-        process = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=LIMIT
-        )
-        signers = json.loads(process.stdout.decode())["SignerKeys"] if process.returncode == 0 else []
+        signers = json.loads(output)["SignerKeys"] if status == 0 else []
         return [each["Signer"]["Fingerprint"].upper() for each in signers]
-    except (OSError, ValueError, LookupError, TypeError, subprocess.TimeoutExpired):
+    except (ValueError, LookupError, TypeError):
         return []

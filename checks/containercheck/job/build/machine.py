@@ -4,9 +4,9 @@
     python3 checks/containercheck/job machine python
     python3 checks/containercheck/job machine packages
 
-print the mirror; the newest Python that takes ReFrame; and the Debian packages of the checks' bare programs
-(``debian = ["name", ...]``, and those of C++ headers in ``headers``). The program reads check files without running
-them: this Python may not have ReFrame yet.
+print the mirror; a Python that takes ReFrame; and the Debian packages of the checks' bare programs
+(``debian = ["name", ...]``, and those of C++ headers in ``headers``). The program reads check files as text: this
+Python may not have ReFrame yet.
 
 Not every project has wheels for every architecture. If requirements are only for some machines, a comment in them
 names these:
@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from containercheck.job import texts
+from containercheck.job import processes, texts
 from containercheck.job.build.cache import CacheError, UnsupportedError
 
 #: Directory of this project's checks.
@@ -43,11 +43,8 @@ _SETTINGS_OF_PIP = ("index-url", "extra-index-url", "no-index", "find-links", "t
 
 def _output_of(command: Sequence[str]) -> str:
     """Return the output of a command; empty if it fails or does not exist."""
-    try:
-        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return process.stdout.decode(errors="replace")
+    status, output = processes.answer_of(command, stderr=subprocess.DEVNULL)
+    return output if status == 0 else ""
 
 
 def own_codename() -> str:
@@ -81,10 +78,7 @@ def require_keyring() -> None:
 
     :raises CacheError: the file of keys does not exist, or other users than root can write it.
     """
-    try:
-        status = KEYRING.stat()
-    except OSError:
-        status = None
+    status = KEYRING.stat() if KEYRING.exists() else None
     if not status or not status.st_size or status.st_uid not in (0, 65534) or status.st_mode & 0o022:
         raise CacheError(
             f"no {KEYRING}, or it can be written by others: Debian's packages are checked with it; install "
@@ -92,48 +86,32 @@ def require_keyring() -> None:
         )
 
 
-def python(versions: Sequence[str] = ()) -> Tuple[str, str]:
+def python(versions: Sequence[str] = (), oldest: Tuple[int, int] = OLDEST) -> Tuple[str, str]:
     """Return a Python that can make virtual environments, and its version (``3.11``).
 
     The system's Python comes first: one in a home directory may be closed to other users, and missing on other nodes.
+    The others on the PATH come last.
 
-    :param versions: accepted versions; empty for all from :data:`OLDEST` on.
+    :param versions: accepted versions; empty for all from ``oldest`` on.
     :raises CacheError: there is no such Python of any version.
     :raises UnsupportedError: there is no such Python of the accepted versions.
     """
-    rejected: List[str] = []
-    for name in ("/usr/bin/python3", sys.executable, "python3", *(f"python{version}" for version in versions)):
-        version = _version_of(name)
-        if version and (version in versions if versions else _numbers(version) >= OLDEST):
-            return name, version
-        rejected += [version] if version and version not in rejected else []
-    if rejected and versions:
-        raise UnsupportedError(
-            f"no software: it is pinned for Python {', '.join(versions)}, and found was only {', '.join(rejected)}"
-        )
-    raise CacheError(
-        f"no Python {OLDEST[0]}.{OLDEST[1]} or newer with its venv and ensurepip modules: install one as python3 "
-        "(Debian and Ubuntu: python3-venv)"
-    )
-
-
-def newest_python() -> str:
-    """Return the newest Python on the PATH that takes ReFrame; of two of a version, the system's, then the first.
-
-    :raises CacheError: there is none.
-    """
-    names = ["/usr/bin/python3"]
+    names = ["/usr/bin/python3", sys.executable]
     for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
         names += sorted(map(str, Path(directory or ".").glob("python3*")))
-    names = [name for name in names if re.search(r"/python3(\.\d+)?$", name)]
-    versions = {name: version for name, version in zip(names, map(_version_of, names)) if version}
-    newest = max(versions, key=lambda name: _numbers(versions[name]), default="")
-    if newest and _numbers(versions[newest]) >= OLDEST_FOR_REFRAME:
-        return newest
-    others = ", ".join(sorted(set(versions.values()), key=_numbers)) or "none"
+    found = []
+    for name in (name for name in dict.fromkeys(names) if re.search(r"/python3(\.\d+)?$", name)):
+        version = _version_of(name)
+        if version and (version in versions if versions else _numbers(version) >= oldest):
+            return name, version
+        found += [version] if version and version not in found else []
+    others = ", ".join(found) or "none"
+    if found and versions:
+        wanted = ", ".join(versions)
+        raise UnsupportedError(f"no software: it is pinned for Python {wanted}, and found was only {others}")
     raise CacheError(
-        f"no Python {OLDEST_FOR_REFRAME[0]}.{OLDEST_FOR_REFRAME[1]} or newer with its venv and ensurepip modules on "
-        f"the PATH (found: {others}): install one, such as python3.12 (Debian and Ubuntu: python3-venv)"
+        f"no Python {oldest[0]}.{oldest[1]} or newer with its venv and ensurepip modules on the PATH (found: "
+        f"{others}): install one, such as python3.12 (Debian and Ubuntu: python3-venv)"
     )
 
 
@@ -186,41 +164,16 @@ def copy_pip_settings(directory: Path, seen_as: str) -> Path:
     return directory
 
 
-def packages_of(path: Path) -> List[str]:
-    """Return the packages that the checks of a file state, in the order of the file.
+def packages(directory: Path) -> List[str]:
+    """Return the packages that the check files in a directory state, each once, in the order of the files.
 
-    :raises CacheError: they are not written as a literal list of names, or the file cannot be parsed.
+    :raises OSError: a file cannot be read.
     """
-    try:
-        classes = [node for node in ast.walk(ast.parse(path.read_bytes(), str(path))) if isinstance(node, ast.ClassDef)]
-    except (SyntaxError, ValueError) as error:
-        raise CacheError(f"{path}: Python {sys.version.split()[0]} does not read it: {error}") from None
+    text = "\n".join(texts.utf8(path) for path in sorted(directory.glob("*.py")))
     stated: List[str] = []
-    for statement in (statement for node in classes for statement in node.body if isinstance(statement, ast.Assign)):
-        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-        if names not in (["debian"], ["headers"]):
-            continue
-        try:
-            value = ast.literal_eval(statement.value)
-            packages = list(value.values()) if names == ["headers"] else value
-        except (ValueError, AttributeError):
-            packages = None
-        if not isinstance(packages, list) or not all(isinstance(package, str) for package in packages):
-            kind = "a dictionary" if names == ["headers"] else 'a list of names, as in ["gromacs"]'
-            raise CacheError(
-                f"{path}:{statement.lineno}: {names[0]} is read without running the file: write {kind} as it stands"
-            )
-        stated += packages
-    return stated
-
-
-def packages(directories: Sequence[Path]) -> List[str]:
-    """Return the packages that the check files in some directories state, each once, in the order of the files.
-
-    :raises CacheError: see :func:`packages_of`.
-    """
-    files = (path for directory in directories for path in sorted(directory.glob("*.py")))
-    return list(dict.fromkeys(package for path in files for package in packages_of(path)))
+    for debian, headers in re.findall(r"^    (?:debian = \[([^]]*)\]|headers = \{([^}]*)\})$", text, re.MULTILINE):
+        stated += re.findall(r'"(.*?)"', debian) or re.findall(r': "(.*?)"', headers)
+    return list(dict.fromkeys(stated))
 
 
 def limits_of(requirements: str) -> Tuple[List[str], List[str]]:
@@ -252,12 +205,11 @@ def main() -> None:
     """Print the mirror, the Python or the packages; or print one error and exit with status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", choices=("mirror", "python", "packages"))
-    parser.add_argument("directories", nargs="*", type=Path, help="of check files; by default the project's checks")
     arguments = parser.parse_args()
     try:
         if arguments.question == "packages":
-            print("\n".join(packages(arguments.directories or [CHECKS])))
+            print("\n".join(packages(CHECKS)))
         else:
-            print(mirror() if arguments.question == "mirror" else newest_python())
+            print(mirror() if arguments.question == "mirror" else python(oldest=OLDEST_FOR_REFRAME)[0])
     except CacheError as error:
         sys.exit(f"error: {error}")

@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from containercheck.job import contract, texts
+from containercheck.job import contract, processes, texts
 from containercheck.job.build import cache, file_trees, packing
 from containercheck.job.build.cache import CacheError, UnsupportedError
 from containercheck.job.build.packing import VIEW, UnpackableError
@@ -29,13 +29,8 @@ NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partitio
 _NO_GPUS = "~cuda"
 #: File in the prefix of each package that Spack installed.
 _RECEIPT = Path(".spack", "spec.json")
-#: Beginnings of lines of Spack's output without information.
-_NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
-#: Lines that Spack quotes from a build's output (its older installer with line numbers); last line of an exception of
-#: Spack's, such as for a source that cannot be fetched; errors of Spack itself.
-_QUOTED = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)")
-_EXCEPTION = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
-_ERROR = re.compile(r"^(?:==> )?Error: (.*)")
+#: Beginning of a line of Spack's output without information.
+_NOISE = r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?"
 #: Parts of lines with more information than the first error, the most informative one first.
 _TELLING = (
     "is not compatible with this machine",
@@ -44,6 +39,16 @@ _TELLING = (
     "does not exist",
     "Timed out waiting for a",
 )
+#: Patterns of lines that name an error, the most informative first, and the match that counts. After those above come
+#: lines that Spack quotes from a build's output (its older installer with line numbers); the last line of an exception
+#: of Spack's, such as for a source that cannot be fetched; errors of Spack itself.
+_REASONS = [
+    *((_NOISE + rf"(.*{words}.*?(?::\n.*|$))", 0) for words in _TELLING),
+    (r"^ *>+ +(?:\d+ +)?(?!==>)(.*(?i:\berror\b).*)", 0),
+    (r"^ *>+ +(?:\d+ +)?(?!==>)(.*)", -1),
+    (r"^ *(?:\w+\.)+\w*Error: (\S.*)", -1),
+    (r"^(?:==> )?Error: (.*)", 0),
+]
 #: Types of dependencies that a program needs at run time.
 _RUN_TIME = {"link", "run"}
 
@@ -62,7 +67,7 @@ class SpackEnvironment(packing.Tree):
     """
 
     kind, folder = "cache of Spack's environments", "spacks"
-    doing, done, broken = "installing", "installed", "not complete"
+    doing, done = "installing", "installed"
 
     def __init__(
         self,
@@ -148,13 +153,9 @@ class SpackEnvironment(packing.Tree):
         if self._packed:
             # Checked before the installation, which may take hours.
             self.refuse_outside()
+        # Until a reindex, Spack takes packages that were removed, by hand or by cleaning, for installed.
         install = self._spack("install", "--only-concrete", "--fail-fast")
-        self.run([install], env=_environment())
-        if not all((Path(prefix) / _RECEIPT).is_file() for prefix in self.prefixes().values()):
-            # Until a reindex, Spack takes packages that were removed, by hand or by cleaning, for installed; and it
-            # never adds them to an existing view again.
-            file_trees.remove(self.path / contract.SPACK_VIEW)
-            self.run([self._spack("reindex"), install], env=_environment())
+        self.run([self._spack("reindex"), install], env=_environment())
         prefixes = sorted(self.prefixes().values())
         return self.path, {"bytes": sum(file_trees.size_of(Path(path)) for path in prefixes), "prefixes": prefixes}
 
@@ -193,15 +194,11 @@ class SpackEnvironment(packing.Tree):
         """
         packages = self.locked()["concrete_specs"].items()
         installed = {digest for digest, package in packages if "external" not in package}
-        process = subprocess.run(
-            self._spack("find", "--format", "{hash} {prefix}"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment(),
-        )
-        if process.returncode != 0:
-            raise CacheError(self.failed(process.stderr.decode(errors="replace").strip()))
-        lines = (line.strip().partition(" ") for line in process.stdout.decode(errors="replace").splitlines())
+        command = self._spack("find", "--format", "{hash} {prefix}")
+        status, output = processes.answer_of(command, 600.0, env=_environment(), stderr=subprocess.STDOUT)
+        if status != 0:
+            raise CacheError(self.failed(output.strip()))
+        lines = (line.strip().partition(" ") for line in output.splitlines())
         return {digest: prefix for digest, _, prefix in lines if digest in installed}
 
     def locked(self) -> Dict[str, Any]:
@@ -209,10 +206,7 @@ class SpackEnvironment(packing.Tree):
 
         :raises CacheError: the file cannot be read.
         """
-        try:
-            return dict(json.loads((self.path / LOCK).read_text()))
-        except (OSError, ValueError) as error:
-            raise CacheError(f"{self.path / LOCK} cannot be read: {error}") from None
+        return cache.read_json(self.path / LOCK)
 
     def refuse_outside(self) -> None:
         """Refuse an environment that needs libraries of the site's own.
@@ -251,19 +245,12 @@ class SpackEnvironment(packing.Tree):
 
     def last_words(self) -> str:
         """Return the line of Spack's output that names the error."""
-        lines = self.lines()
-        for text in _TELLING:
-            for number, line in enumerate(lines):
-                if text in line:
-                    following = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
-                    return f"{_NOISE.sub('', line).strip()} {following}".strip()
-        quoted, exceptions, errors = (
-            [match.group(1).strip() for match in map(pattern.match, lines) if match]
-            for pattern in (_QUOTED, _EXCEPTION, _ERROR)
-        )
-        build_errors = [line for line in quoted if re.search(r"\berror\b", line, re.IGNORECASE)]
-        candidates = build_errors[:1] or quoted[-1:] or exceptions[-1:] or errors[:1]
-        return candidates[0] if candidates else super().last_words()
+        text = "\n".join(self.lines())
+        for pattern, place in _REASONS:
+            named = re.findall(pattern, text, re.MULTILINE)
+            if named:
+                return " ".join(named[place].split())
+        return super().last_words()
 
 
 def roots(locked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:

@@ -7,13 +7,12 @@ Standard library only, Python 3.6 or newer.
 """
 
 import collections
-import json
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job import contract, texts
 from containercheck.job.outputs import reading, reasons
-from containercheck.job.outputs.experiments import Experiments, Remedy
+from containercheck.job.outputs.experiments import Experiments, Remedy, disagreement
 from containercheck.job.outputs.facts import Facts, JobSide
 from containercheck.job.outputs.reading import DIFFER, Problem, Values
 from containercheck.job.stats import pairs as paired
@@ -82,9 +81,9 @@ class Evaluation:
         self._leftovers: Dict[str, List[str]] = {}
         self._unprepared = self._read_unprepared()
         self.lost = dict(self._unprepared)
-        refused = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
+        refused = facts.earlier_refused
         self.left_out = [f"earlier rounds do not count, and all begin anew: {refused}"] if refused else []
-        for values in [] if refused else facts.earlier:
+        for values in facts.earlier:
             # An earlier round without a side lost that side; it does not count.
             if all(side.name in values for side in self._left()):
                 self.count(values)
@@ -104,14 +103,11 @@ class Evaluation:
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
         side = run["side"]
-        if self.experiments.is_remedy(side):
+        if side in self.experiments.names:
             self.experiments.add(run, self._stagedir)
             return
         # Two runs at the same time take the time of one.
         self.seconds += run["seconds"] / self._runs_a_round
-        if run.get("ended_with"):
-            # The run was ended because the other side's run failed.
-            return
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
         self._runs[side] += 1
@@ -135,12 +131,10 @@ class Evaluation:
             if latest not in (side.name, baseline) or side.name not in answers or baseline not in answers:
                 continue
             label = self._facts.side(baseline).label
-            for answer in (answer for answer in self._facts.answers if answer.side is None):
-                values = answers[baseline][answer.name], answers[side.name][answer.name]
-                differ = reading.disagreement(answer, *values, label)
-                if differ:
-                    text = texts.sanitized(f"answers differ: {differ}")
-                    self.problems.append(Problem(DIFFER, side.name, number, text))
+            differ = disagreement(self._facts, answers[side.name], answers[baseline], label)
+            if differ:
+                text = texts.sanitized(f"answers differ: {differ}")
+                self.problems.append(Problem(DIFFER, side.name, number, text))
 
     # Lost sides: the others run on without them.
 
@@ -320,14 +314,3 @@ class Evaluation:
             return []
         told = [f"{name} ({self._absent[name]})" if self._absent.get(name) else name for name in names]
         return [f"not judged, as the program says that it does not apply here: {', '.join(told)}"]
-
-
-def other_runtime(earlier: Dict[str, Dict[str, str]], stagedir: Path) -> str:
-    """Return the side with another runtime on this node than in the earlier job; empty if all are the same."""
-    for side in sorted(earlier):
-        path = stagedir / contract.runtime_file(side)
-        now = json.loads(path.read_text()) if path.exists() else {}
-        for name in ("command", "version"):
-            if now.get(name) != earlier[side].get(name):
-                return f"the runtime of {side} was {earlier[side].get(name)}, and is {now.get(name, 'not known')}"
-    return ""

@@ -75,17 +75,15 @@ class Remedy(NamedTuple):
     metrics: Dict[str, float]
 
 
-def disagreement(facts: Facts, answers: Mapping[str, Any], of_bare: Mapping[str, Any]) -> str:
-    """Return the difference between answers and those of bare; empty if they agree.
+def disagreement(facts: Facts, answers: Mapping[str, Any], of_baseline: Mapping[str, Any], label: str = "bare") -> str:
+    """Return the differences between answers and those of the baseline; empty if they agree.
 
     :param facts: of the job.
+    :param label: of the baseline.
     """
-    for answer in facts.answers:
-        if answer.side is None and answer.name in answers and answer.name in of_bare:
-            differ = reading.disagreement(answer, of_bare[answer.name], answers[answer.name], "bare")
-            if differ:
-                return differ
-    return ""
+    shared = [each for each in facts.answers if each.side is None and each.name in answers and each.name in of_baseline]
+    differences = (reading.disagreement(each, of_baseline[each.name], answers[each.name], label) for each in shared)
+    return "; ".join(filter(None, differences))
 
 
 class Experiments:
@@ -108,10 +106,6 @@ class Experiments:
     def names(self) -> List[str]:
         """The names of the remedies, in their order."""
         return [*self._remedies]
-
-    def is_remedy(self, side: str) -> bool:
-        """Return whether a side is a remedy, which is not judged."""
-        return side in self._remedies
 
     def add(self, run: Dict[str, Any], stagedir: Path) -> None:
         """Read the run of a remedy; a failed run ends its experiment."""

@@ -57,8 +57,7 @@ class Facts:
     :ivar remedies: most changes that are tried on a container that failed.
     :ivar deadline: seconds of the job after which a confirmation begins no further run.
     :ivar earlier: the counted rounds of an earlier job: metrics by side and name.
-    :ivar earlier_runtimes: ``command`` and ``version`` of these rounds' runtimes, by side.
-    :ivar earlier_builds: the builds of these rounds' programs (job/verdict/builds.py).
+    :ivar earlier_builds: the builds of these rounds' programs, and their runtimes (job/verdict/builds.py).
     :ivar earlier_refused: the reason if rounds of an earlier job do not count; else empty.
     """
 
@@ -82,7 +81,6 @@ class Facts:
         self.remedies: int = content.get("remedies", 0)
         self.deadline: float = content.get("deadline", math.inf)
         self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
-        self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
         self.earlier_builds: Dict[str, str] = content.get("earlier_builds", {})
         self.earlier_refused: str = content.get("earlier_refused", "")
 
@@ -102,12 +100,8 @@ class Facts:
         """Return the facts for some of the sides only, without rounds of an earlier job."""
         facts = copy.copy(self)
         facts.sides = [side for side in self.sides if side.name in names]
-        facts.earlier, facts.earlier_runtimes, facts.earlier_refused = [], {}, ""
+        facts.earlier, facts.earlier_refused = [], ""
         return facts
-
-    def refuse_earlier(self, reason: str) -> None:
-        """Discard rounds of an earlier job."""
-        self.earlier, self.earlier_refused = [], reason
 
     def new_pairs(self, side: JobSide, metric: Any, count: int, may_gain: bool = False) -> Pairs:
         """Return the pairs of a metric of a side, without rounds.

@@ -46,62 +46,41 @@ class UnreadableError(Exception):
     """Report a metric or an answer that cannot be read from a run's output; the message names it and the file."""
 
 
-class Output:
-    """Hold the output of a run; each file is read only once.
+def _text(output: Path, file: str, name: str) -> str:
+    """Return the text of a file of a run's output.
 
-    :param directory: of the output.
+    :param name: of the fact, for the message.
+    :raises UnreadableError: the file is missing, or too long.
     """
-
-    def __init__(self, directory: Path) -> None:
-        """Keep the directory; a file is read when a fact in it is needed."""
-        self.directory = directory
-        self._texts: Dict[str, str] = {}
-
-    @classmethod
-    def of(cls, place: "Union[Path, Output]") -> "Output":
-        """Return the output in a directory; an output is returned unchanged."""
-        return place if isinstance(place, Output) else cls(place)
-
-    def text(self, file: str, name: str) -> str:
-        """Return the text of a file.
-
-        :param name: of the fact, for the message.
-        :raises UnreadableError: the file is missing, or too long.
-        """
-        if file not in self._texts:
-            try:
-                self._texts[file] = texts.read(self.directory / file)
-            except OSError as error:
-                raise UnreadableError(f"{name}: cannot read {self.directory / file}: {error.strerror}") from None
-            except texts.TooLongError as error:
-                raise UnreadableError(f"{name}: {error}, so that it is not looked for there") from None
-        return self._texts[file]
+    try:
+        return texts.read(output / file)
+    except OSError as error:
+        raise UnreadableError(f"{name}: cannot read {output / file}: {error.strerror}") from None
 
 
-def absence(metric: Any, output: Output) -> Optional[str]:
+def absence(metric: Any, output: Path) -> Optional[str]:
     """Return the line that shows that a metric does not apply, which may be empty; None if it applies.
 
     :raises UnreadableError: the file is missing, or too long.
     """
-    text = output.text(metric.file, metric.name)
+    text = _text(output, metric.file, metric.name)
     match = metric.not_applicable_if and re.search(f"(?:{metric.not_applicable_if}).{{0,160}}", text, re.MULTILINE)
     return match[0].strip() if match else None
 
 
-def read_metric(metric: Any, output: Union[Path, Output]) -> Optional[float]:
+def read_metric(metric: Any, output: Path) -> Optional[float]:
     """Return the metric of a run, or None if it does not apply.
 
-    :param output: the run's output, or its directory.
+    :param output: directory of the run's output.
     :raises UnreadableError: the metric is missing, not a number, not finite, a negative time, or (for a ratio) not
         positive.
     """
-    output = Output.of(output)
     return _value(metric, output) if absence(metric, output) is None else None
 
 
-def _value(metric: Any, output: Output) -> float:
+def _value(metric: Any, output: Path) -> float:
     """Return a metric that applies: see :func:`read_metric`."""
-    text, place = output.text(metric.file, metric.name), output.directory / metric.file
+    text, place = _text(output, metric.file, metric.name), output / metric.file
     value = metric.factor * _number(text, metric.pattern, metric.reduce, f"metric {metric.name}", place)
     if metric.unit in TIMES and value < 0:
         raise UnreadableError(f"metric {metric.name} is {value:g} {metric.unit} in {place}: the clock was set back")
@@ -110,14 +89,13 @@ def _value(metric: Any, output: Output) -> float:
     return value
 
 
-def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
+def read_answer(answer: Any, output: Path) -> Union[str, float]:
     """Return the answer of a run: a text if the fact declares words or a required text, else a number.
 
-    :param output: the run's output, or its directory.
+    :param output: directory of the run's output.
     :raises UnreadableError: the answer is missing, or must be a finite number and is not.
     """
-    output = Output.of(output)
-    text, place = output.text(answer.file, answer.name), output.directory / answer.file
+    text, place = _text(output, answer.file, answer.name), output / answer.file
     if answer.equals is None and not answer.words:
         return _number(text, answer.pattern, answer.reduce or "last", f"answer {answer.name}", place)
     matches = re.findall(answer.pattern, text, re.MULTILINE)
@@ -162,12 +140,9 @@ def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> flo
         raise UnreadableError(f"{what} not found in {place} (pattern: {pattern})")
     try:
         values = [math.fsum(map(as_number, [match] if isinstance(match, str) else match)) for match in matches]
-    except ValueError as error:
-        raise UnreadableError(f"{what} in {place}: {error}") from None
-    try:
         value = REDUCE[reduce](values)
-    except OverflowError:
-        value = math.inf
+    except (ValueError, OverflowError) as error:
+        raise UnreadableError(f"{what} in {place}: {error}") from None
     if not all(map(math.isfinite, [*values, value])):
         printed = ", ".join(match if isinstance(match, str) else " + ".join(match) for match in matches)
         raise UnreadableError(f"{what} in {place} is not finite: {printed}")
@@ -189,15 +164,8 @@ def as_number(text: str) -> float:
 # Runs.
 
 #: Kinds of problems of a run. The second problem of one kind, on one side, ends the check.
-HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
-    "hang",
-    "output",
-    "exit status",
-    "ranks",
-    "unreadable",
-    "answer",
-    "answers differ",
-)
+HANG, OUTPUT, STATUS, RANKS = "hang", "output", "exit status", "ranks"
+UNREADABLE, WRONG, DIFFER = "unreadable", "answer", "answers differ"
 
 
 class Problem(NamedTuple):
@@ -241,7 +209,7 @@ def read_run(run: Dict[str, Any], facts: Facts, stagedir: Path, side: str) -> Ru
     :param stagedir: directory with the runs' outputs.
     :param side: name of the side with its metrics and answers.
     """
-    output = Output(stagedir / run["output"])
+    output = stagedir / run["output"]
     failure = _failure(run, facts, output, side)
     if failure:
         return RunResult(None, [failure])
@@ -257,12 +225,12 @@ def read_run(run: Dict[str, Any], facts: Facts, stagedir: Path, side: str) -> Ru
     return RunResult(values, [_problem(WRONG, run, f"wrong answer: {text}") for text in _wrong(facts, values, side)])
 
 
-def _problem(kind: str, run: Dict[str, Any], text: str, output: Optional[Output] = None) -> Problem:
-    place = "" if output is None else str(output.directory)
+def _problem(kind: str, run: Dict[str, Any], text: str, output: Optional[Path] = None) -> Problem:
+    place = "" if output is None else str(output)
     return Problem(kind, run["side"], run["round"], texts.sanitized(text), place)
 
 
-def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Optional[Problem]:
+def _failure(run: Dict[str, Any], facts: Facts, output: Path, side: str) -> Optional[Problem]:
     """Return the reason if a run failed, even if it printed values; else None."""
     if run.get("printed_too_much"):
         return _problem(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
@@ -283,7 +251,7 @@ def _failure(run: Dict[str, Any], facts: Facts, output: Output, side: str) -> Op
     return _problem(STATUS, run, f"exit status 0, though a rank died: {death}", output) if death else None
 
 
-def _is_complete(facts: Facts, output: Output, side: str) -> bool:
+def _is_complete(facts: Facts, output: Path, side: str) -> bool:
     """Return whether a failed run has printed all metrics and answers, without a wrong answer."""
     try:
         values = None if _wrong_ranks(facts, output) else _values(facts, output, side)
@@ -292,7 +260,7 @@ def _is_complete(facts: Facts, output: Output, side: str) -> bool:
     return values is not None and bool(values.metrics) and not _wrong(facts, values, side)
 
 
-def _wrong_ranks(facts: Facts, output: Output) -> str:
+def _wrong_ranks(facts: Facts, output: Path) -> str:
     """Return a message if a run had a wrong number of ranks; else an empty text.
 
     :raises UnreadableError: the run did not print the number.
@@ -308,7 +276,7 @@ def _wrong_ranks(facts: Facts, output: Output) -> str:
     )
 
 
-def _values(facts: Facts, output: Output, side: str) -> Values:
+def _values(facts: Facts, output: Path, side: str) -> Values:
     """Return the values of a run.
 
     :raises UnreadableError: a value cannot be read.
@@ -332,9 +300,9 @@ def _wrong(facts: Facts, values: Values, side: str) -> List[str]:
     return [problem for problem in problems if problem]
 
 
-def _printed(output: Output) -> Tuple[str, str]:
+def _printed(output: Path) -> Tuple[str, str]:
     """Return the standard error and the standard output of a run; only both ends if it is very long."""
-    files = (output.directory / name for name in (contract.ERR, contract.OUT))
+    files = (output / name for name in (contract.ERR, contract.OUT))
     err, out = (texts.ends(file) if file.exists() else "" for file in files)
     return err, out
 

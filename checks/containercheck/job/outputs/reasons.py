@@ -1,7 +1,7 @@
 """Find the line that explains why a run failed, in its standard error and its standard output.
 
 The first error of the process that failed first is the reason. Launchers and runtimes then print further lines (hints,
-follow-ups, summaries, backtraces). The table :data:`ROWS` has these lines; the first row that matches a line counts.
+follow-ups, summaries, backtraces). The table ``reasons.tsv`` has these lines; the first row that matches a line counts.
 Each row comes from real output in ``ci/tests/outputs/reasons``, sorted by program; a test fails for an unused row. The
 order of lines across the two files is unknown, so the line with the best level counts. Among several, the first counts,
 and standard error before standard output.
@@ -9,7 +9,10 @@ and standard error before standard output.
 Standard library only, Python 3.6 or newer: the job and the later judgement use these functions on texts.
 """
 
+import csv
+import itertools
 import re
+from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Pattern, Sequence
 
 from containercheck.job import contract
@@ -24,7 +27,8 @@ from containercheck.job.container_runtimes import RUNTIMES
 #: PLAIN: no word of an error.
 #: SUMMARY: a launcher's message with only the exit status.
 #: NOISE: never a reason.
-CAUSE, ERROR, WORDS, DEATH, LIBRARY, FOLLOW, PLAIN, SUMMARY, NOISE = range(9)
+LEVELS = ("CAUSE", "ERROR", "WORDS", "DEATH", "LIBRARY", "FOLLOW", "PLAIN", "SUMMARY", "NOISE")
+CAUSE, ERROR, WORDS, DEATH, LIBRARY, FOLLOW, PLAIN, SUMMARY, NOISE = range(len(LEVELS))
 
 #: Further lines that belong to a line that matches.
 #: HELP: the rest of its sentence, and the facts (``Node: n1``) up to the next ruler, as in Open MPI's help texts.
@@ -48,9 +52,6 @@ class KnownLine(NamedTuple):
     meaning: Meaning
 
 
-_SIGNALS = "Segmentation fault|Bus error|Illegal instruction|Aborted|Floating[ -]point exception|Killed"
-
-
 def _row(program: str, level: int, pattern: str, extent: str = LINE) -> KnownLine:
     return KnownLine(program, re.compile(pattern), Meaning(level, extent))
 
@@ -63,100 +64,13 @@ def _of_runtimes() -> Iterator[KnownLine]:
 
 
 #: All rows. They are applied to a line without launchers' tags.
-ROWS = [
-    # The dynamic loader (glibc's, musl's). It reports that it ignores a library that cannot be preloaded.
-    _row("ld.so", NOISE, r"cannot be preloaded \(.*\): ignored"),
-    _row("ld.so", CAUSE, r"error while loading shared libraries: "),
-    _row("ld.so", CAUSE, r"version `\S+' not found \(required by "),
-    _row("ld.so", CAUSE, r"symbol lookup error: "),
-    # The C library: a limit that stops anything after it.
-    _row("glibc", CAUSE, r"\bToo many open files\b"),
-    # Container runtimes, and messages of a node's other processes after one has failed.
-    *_of_runtimes(),
-    # Python: see also _Inside, for tracebacks.
-    _row("Python", NOISE, r"^The above exception was the direct cause of|^During handling of the above exception"),
-    _row("Python", CAUSE, r"^Fatal Python error: "),
-    _row("Python", NOISE, r"^(?:Current t|T)hread 0x"),
-    _row("Python", LIBRARY, r"^(?:BrokenPipeError|ConnectionResetError|EOFError|KeyboardInterrupt)\b"),
-    _row("Python", CAUSE, r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?:: |$)"),
-    # Fortran.
-    _row("Fortran", CAUSE, r"^At line \d+ of file ", r"^Fortran runtime error: "),
-    _row("Fortran", CAUSE, r"^Fortran runtime error: "),
-    _row("Fortran", CAUSE, r"^ERROR STOP\b"),
-    _row("Fortran", DEATH, r"^Program received signal SIG"),
-    _row("Fortran", NOISE, r"^Error termination\. Backtrace|^Backtrace for this error"),
-    _row("Fortran", WORDS, r"^STOP \S"),
-    # C and C++.
-    _row("glibc", CAUSE, r"double free|^(?:free|malloc|realloc)\w*\(\): |^corrupted size vs|stack smashing detected"),
-    _row("glibc", CAUSE, r": Assertion `.*' failed\.$"),
-    _row("C++", CAUSE, r"^terminate called after throwing", r"^\s*what\(\): "),
-    # Shells, and programs that start others.
-    _row("bash", DEATH, rf"\bline \d+: +\d+ (?:{_SIGNALS})\b"),
-    _row(
-        "bash",
-        CAUSE,
-        r"\bline \d+: .*(?:command not found|No such file or directory|Permission denied|cannot execute)",
-    ),
-    _row("coreutils", CAUSE, r"^(?:env|nice|nohup|stdbuf|taskset|timeout): .*(?:No such file|Permission denied)"),
-    # Applications with their own words. The line after a heading has the reason.
-    _row(
-        "GROMACS", CAUSE, r"^(?:Fatal error|Error in user input|Inconsistency in user input|System I/O error):$", r"\S"
-    ),
-    _row("WRF", CAUSE, r"^FATAL CALLED FROM FILE: ", r"\S"),
-    _row("LAMMPS", CAUSE, r"^ERROR(?: on proc \d+)?: "),
-    # Open MPI 4: mpirun and ORTE; Open MPI 5: prterun. Their help texts are between rulers.
-    _row("Open MPI", NOISE, r"^NOTE: invoking MPI_ABORT|^You may or may not see output|^exactly when Open MPI kills"),
-    _row("Open MPI", NOISE, r"more process(?:es)? ha(?:s|ve) sent help message|_base_help_aggregate"),
-    _row("Open MPI", NOISE, r"^Primary job +terminated normally, but|^a non-zero exit code\. Per user-direction"),
-    _row("Open MPI", NOISE, r"^\d+ total processes failed to start"),
-    _row("Open MPI", SUMMARY, r"^\S+ detected that one or more processes exited with non-zero status", HELP),
-    _row("Open MPI", SUMMARY, r"^\S+ has exited due to process rank \d+", HELP),
-    _row("Open MPI", DEATH, r"^\S+ noticed that process rank \d+ .* exited on", HELP),
-    _row("Open MPI", DEATH, r"^MPI_ABORT was invoked on rank \d+", HELP),
-    _row(
-        "Open MPI", NOISE, r"^\*\*\* (?:Process received signal|End of error message)|^Signal code: |^Failing at addr"
-    ),
-    _row("Open MPI", DEATH, r"^Signal: [A-Z]"),
-    _row("Open MPI", CAUSE, r"^It appears as if there is not enough space for ", HELP),
-    _row("Open MPI", CAUSE, r"^\S+ was unable to (?:launch the specified application|find the specified exec)", HELP),
-    _row("Open MPI", CAUSE, r"^A process or daemon was unable to complete a TCP connection", HELP),
-    _row("Open MPI", CAUSE, r"^There are not enough slots available in the system", HELP),
-    _row("Open MPI", CAUSE, r"^At least one pair of MPI processes are unable to reach each other", HELP),
-    _row("Open MPI", CAUSE, r"^A requested component was not found, or was unable to be opened", HELP),
-    _row("Open MPI", CAUSE, r"^A daemon failed to report back after being spawned", HELP),
-    _row("Open MPI", LIBRARY, r"^ORTE was unable to reliably start one or more daemons", HELP),
-    _row("Open MPI", LIBRARY, r"^(?:It looks like MPI_INIT failed|MPI_INIT has failed because)", HELP),
-    _row("Open MPI", NOISE, r"ORTE_ERROR_LOG: .* in file \S*show_help\.c "),
-    _row("Open MPI", LIBRARY, r"\b(?:ORTE_ERROR_LOG|OPAL ERROR|PMIX ERROR): "),
-    _row("Open MPI", LIBRARY, r"^\*\*\* An error occurred in MPI_Init"),
-    _row("Open MPI", ERROR, r"^\*\*\* An error occurred in MPI_", r"^\*\*\* MPI_ERR_"),
-    _row("Open MPI", NOISE, r"^\*\*\* +(?:reported by|on (?:a NULL )?comm|Unknown error|MPI_ERRORS_ARE|and )"),
-    _row("Open MPI", NOISE, r"^Local abort before MPI_INIT completed"),
-    # MPICH: its library, and Hydra, which starts the ranks.
-    _row("MPICH", DEATH, r"^Abort\(\d+\) on node \d+ .*: application called MPI_Abort"),
-    _row("MPICH", ERROR, r"^Abort\(\d+\) on node \d+ .*: Fatal error in internal_(?!Init)", STACK),
-    _row("MPICH", LIBRARY, r"^Abort\(\d+\) on node \d+ .*: Fatal error in internal_Init", STACK),
-    _row("MPICH", NOISE, r"^(?:\w+\(\d+\)|\(unknown\)\(\))\.*: "),
-    _row("Hydra", NOISE, r"^= +(?:BAD TERMINATION|PID \d+ RUNNING AT|EXIT CODE: |CLEANING UP|YOU CAN IGNORE)"),
-    _row("Hydra", DEATH, r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: "),
-    _row("Hydra", NOISE, r"^This typically refers to a problem with your|^Please see the FAQ page for debugging"),
-    _row("Hydra", CAUSE, r"HYDU_create_process .* execvp error on file "),
-    # UCX, the transport of both.
-    _row("UCX", DEATH, r"^Caught signal \d+ "),
-    _row("UCX", NOISE, r"^==== backtrace "),
-    _row("UCX", ERROR, r"\bUCX +ERROR\b"),
-    # Frames of a backtrace, of any program.
-    _row("backtrace", NOISE, r"^#\d+ +0x|^\s+at \S+:\d+$|^\s*(?:\d+ +)?\S+\(\S*\+0x[0-9a-f]+\) ?\[0x"),
-    # Slurm: srun, and slurmstepd on the node.
-    _row("Slurm", NOISE, r"^srun: (?:Job step aborted: |Force Terminated |forcing job termination|got SIGCONT)"),
-    _row("Slurm", NOISE, r"^srun: launch/slurm: _step_signal: Terminating "),
-    _row("Slurm", CAUSE, r"error: \*\*\* (?:STEP|JOB) .* CANCELLED AT .* DUE TO "),
-    _row("Slurm", NOISE, r"error: \*\*\* (?:STEP|JOB) .* CANCELLED AT "),
-    _row("Slurm", CAUSE, r"^slurmstepd\S*: error: Detected \d+ oom.kill event"),
-    _row("Slurm", SUMMARY, r"^srun: error: \S+: tasks? \S+: (?:Exited with exit code|Killed|Terminated)"),
-    _row("Slurm", DEATH, r"^srun: error: \S+: tasks? \S+: [A-Z]"),
-    _row("Slurm", CAUSE, r"^slurmstepd\S*: error: execve\(\): "),
-]
+ROWS: List[KnownLine] = []
+with Path(__file__).with_name("reasons.tsv").open(encoding="utf-8") as _table:
+    for _cells in csv.reader(_table, delimiter="\t", quoting=csv.QUOTE_NONE):
+        if _cells == ["runtimes"]:
+            ROWS += _of_runtimes()
+        elif not _cells[0].startswith("#"):
+            ROWS.append(_row(_cells[0], LEVELS.index(_cells[1]), *_cells[2:]))
 
 #: Most characters of a reason.
 LONGEST = 300
@@ -183,17 +97,17 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Tags of launchers and libraries before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
 #: time; and this library's tag for programs that run at the same time, ``program1:``.
 _TAGS = re.compile(
-    r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
+    r"^(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
 )
 #: A shell's words on a run of ours, before it repeats the command.
-_RUN_DIED = re.compile(rf"^({contract.RUNS}/\S+/{contract.SCRIPT}: line \d+: +\d+ (?:{_SIGNALS})\b).*")
+_RUN_DIED = re.compile(rf"^({contract.RUNS}/\S+/{contract.SCRIPT}: line \d+: +\d+ [A-Z]\w+(?:[ -]\w+)*)\b.*")
 _RULER = re.compile(r"\W*$")
 #: The rulers around a help text of Open MPI.
 _HELP_RULER = re.compile(r"-{60,}$")
 _TRACEBACK = re.compile(r"^\W*(?:Exception Group )?Traceback \(most recent call last\):")
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
 _IGNORED = re.compile(r"^Exception ignored in")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
 #: A fact in a help text.
 _FACT = re.compile(r"\s*([A-Z][\w ()]*): +(\S.*)")
 #: Words for an error, and for a failed action. On standard output they must begin a line: programs also compute errors.
@@ -300,7 +214,7 @@ def _lines(text: str) -> List[str]:
 
 def _untagged(line: str) -> str:
     """Return a line without a launcher's tags, but with its indentation."""
-    return _TAGS.sub("", line, count=1) if _TAGS.match(line) else line
+    return _TAGS.sub("", line)
 
 
 def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
@@ -309,65 +223,45 @@ def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
     :param is_error: whether the file is standard error.
     """
     reasons = []
-    inside = _Inside()
     bodies = [_untagged(line) for line in lines]
-    for place, body in enumerate(bodies):
-        meaning = inside.classify(bodies, place) or _classify(body, is_error)
+    for place, meaning in enumerate(_meanings(bodies, is_error)):
         if meaning.level != NOISE:
             whole = _RUN_DIED.sub(r"\1", _whole(lines, bodies, place, meaning.extent))
-            reasons.append(ReasonLine(meaning.level, _cut(" ".join(whole.split()))))
+            text = " ".join(whole.split())
+            reasons.append(ReasonLine(meaning.level, text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))
     return reasons
 
 
-class _Inside:
-    """Track the position in a traceback or in a help text: most lines in these are not reasons."""
-
-    def __init__(self) -> None:
-        self._traceback = self._ignored = self._help = False
-
-    def classify(self, bodies: List[str], place: int) -> Optional[Meaning]:
-        """Return the meaning of a line; None if it is outside of both, or the table has a row for it."""
-        body = bodies[place]
-        if _TRACEBACK.match(body) or _IGNORED.match(body):
-            self._traceback, self._ignored = True, self._ignored or bool(_IGNORED.match(body))
-            return Meaning(NOISE)
-        in_traceback = self._in_traceback(body) if self._traceback else None
-        if in_traceback is not None:
-            return in_traceback
-        if _RULER.match(body):
-            if _HELP_RULER.match(body):
-                self._help = not self._help and self._begins_help(bodies, place)
-            return Meaning(NOISE)
-        return self._in_help(bodies, place) if self._help else None
-
-    def _in_traceback(self, body: str) -> Optional[Meaning]:
-        if body[:1].isspace() or not body.strip():
-            return Meaning(NOISE)
+def _meanings(bodies: List[str], is_error: bool) -> Iterator[Meaning]:
+    """Yield the meaning of each line; in a traceback and in a help text, most lines are not reasons."""
+    in_traceback = is_ignored = in_help = False
+    for place, body in enumerate(bodies):
         known_line = _known_line(body)
-        if known_line and known_line.program != "Python":
-            # A launcher's line in between; the traceback goes on.
-            return known_line.meaning
-        ignored, self._traceback, self._ignored = self._ignored, False, False
-        if not _EXCEPTION.match(body):
-            return None
-        return Meaning(NOISE if ignored else known_line.meaning.level if known_line else CAUSE)
+        if _TRACEBACK.match(body) or _IGNORED.match(body):
+            in_traceback, is_ignored = True, is_ignored or bool(_IGNORED.match(body))
+            yield Meaning(NOISE)
+        elif in_traceback and (body[:1].isspace() or not body.strip()):
+            yield Meaning(NOISE)
+        elif in_traceback and _EXCEPTION.match(body) and (known_line is None or known_line.program == "Python"):
+            yield Meaning(NOISE if is_ignored else known_line.meaning.level if known_line else CAUSE)
+            in_traceback = is_ignored = False
+        elif known_line:
+            yield known_line.meaning
+        elif _HELP_RULER.match(body):
+            in_help = not in_help and _begins_help(bodies, place)
+            yield Meaning(NOISE)
+        elif in_help:
+            is_first = _HELP_RULER.match(bodies[place - 1]) and not _HARMLESS.search(body)
+            yield Meaning(ERROR, HELP) if is_first else Meaning(NOISE)
+        else:
+            yield _classify(body, is_error)
 
-    @staticmethod
-    def _begins_help(bodies: List[str], place: int) -> bool:
-        """Return whether a ruler begins a help text: text and another ruler must follow."""
-        after = bodies[place + 1 : place + 2]
-        ends = [body for body in bodies[place + 1 : place + 60] if _HELP_RULER.match(body)]
-        return bool(after and ends and re.search(r"\w", after[0]))
 
-    @staticmethod
-    def _in_help(bodies: List[str], place: int) -> Meaning:
-        """Return the meaning of a line in a help text: only its first line, or another program's line, counts."""
-        known_line = _known_line(bodies[place])
-        if known_line:
-            return known_line.meaning
-        if _HELP_RULER.match(bodies[place - 1]) and not _HARMLESS.search(bodies[place]):
-            return Meaning(ERROR, HELP)
-        return Meaning(NOISE)
+def _begins_help(bodies: List[str], place: int) -> bool:
+    """Return whether a ruler begins a help text: text and another ruler must follow."""
+    after = bodies[place + 1 : place + 2]
+    ends = [body for body in bodies[place + 1 : place + 60] if _HELP_RULER.match(body)]
+    return bool(after and ends and re.search(r"\w", after[0]))
 
 
 def _known_line(body: str) -> Optional[KnownLine]:
@@ -375,10 +269,7 @@ def _known_line(body: str) -> Optional[KnownLine]:
 
 
 def _classify(body: str, is_error: bool) -> Meaning:
-    """Return the meaning of a line by its row in the table, or by its words."""
-    known_line = _known_line(body)
-    if known_line:
-        return known_line.meaning
+    """Return the meaning of a line without a row in the table, by its words."""
     if not re.search(r"\w", body):
         return Meaning(NOISE)
     if not _HARMLESS.search(body):
@@ -397,27 +288,16 @@ def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:
     if extent == HELP:
         return line[: len(line) - len(bodies[place])] + _of_help(bodies, place)
     if extent == STACK:
-        return " ".join([line, *_paragraph(bodies, place)[1:][-1:]])
+        paragraph = [*itertools.takewhile(lambda body: not _RULER.match(body), bodies[place:])]
+        return " ".join([line, *paragraph[1:][-1:]])
     after = bodies[place + 1 : place + 1 + NEAR]
     return " ".join([line, *[body for body in after if re.search(r"\w", body) and re.search(extent, body)][:1]])
-
-
-def _paragraph(bodies: List[str], place: int) -> List[str]:
-    """Return the lines from a place on, up to an empty line or a ruler."""
-    lines = []
-    for body in bodies[place:]:
-        if _RULER.match(body):
-            break
-        lines.append(body)
-    return lines
 
 
 def _of_help(bodies: List[str], place: int) -> str:
     """Return the first sentence of a help text, and its facts in brackets."""
     words, facts = [], []
-    for body in bodies[place : place + 40]:
-        if _HELP_RULER.match(body):
-            break
+    for body in itertools.takewhile(lambda body: not _HELP_RULER.match(body), bodies[place : place + 40]):
         fact = _FACT.fullmatch(body)
         if fact and fact[1] != "NOTE":
             facts.append(f"{fact[1]}: {fact[2].strip()}")
@@ -427,7 +307,3 @@ def _of_help(bodies: List[str], place: int) -> str:
     paragraph = " ".join(words[: words.index("")] if "" in words else words)
     sentence = re.split(r"(?<=\.) ", paragraph)[0].rstrip(":")
     return f"{sentence.rstrip('.')} ({', '.join(facts)})" if facts else sentence
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

@@ -55,9 +55,15 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
 
 
 def known(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, str]:
-    """Return the known builds of each side's program and of the bare software, each as a line."""
+    """Return the known builds of each side's program and of the bare software, and the runtimes, each as a line."""
+    runs = list(runs)
     builds: Dict[str, Any] = {**read(identity, runs, stagedir), **_software(stagedir)}
-    return joined(builds)
+    return joined({**builds, **runtimes(_runtimes({run["side"] for run in runs}, stagedir))})
+
+
+def runtimes(by_side: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the runtimes of sides, as provenance has them, by a name for :func:`joined`."""
+    return {f"the runtime of {side}": runtime for side, runtime in by_side.items()}
 
 
 def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
@@ -122,7 +128,7 @@ def _printed_in(identity: Iterable[Any], output: Path) -> Build:
     for fact in identity:
         try:
             match = re.search(fact.pattern, texts.read(output / fact.file), re.MULTILINE)
-        except (OSError, texts.TooLongError):
+        except OSError:
             continue
         if match:
             build[fact.name] = texts.printable(match[1])
@@ -182,11 +188,10 @@ def _image(path: Path, names: Iterable[str]) -> Dict[str, Any]:
     :param names: of further entries, as far as the record has them.
     """
     image = json.loads(path.read_text())
-    # A site's own directory has no size; records of older libraries have no size of the files.
-    sizes = {"image_bytes": image.get("bytes"), "image_content_bytes": image.get(contract.CONTENT_BYTES)}
+    # A site's own directory has no size.
+    named = [name for name in ("bytes", *names) if image.get(name)]
     return {
         "image": image["path"],
         "image_sha256": image["sha256"],
-        **{name: count for name, count in sizes.items() if count},
-        **{f"image_{name}": image[name] for name in names if name in image},
+        **{f"image_{name}": image[name] for name in named},
     }

@@ -9,7 +9,7 @@ import statistics
 from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job.outputs.evaluation import Evaluation, Place
-from containercheck.job.stats.forecasts import CLOSE, DEFAULT, FASTER, SLOWER, is_believable
+from containercheck.job.stats.forecasts import CLOSE, FASTER, SLOWER, is_believable
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
 from containercheck.job.texts import number
 from containercheck.job.verdict import builds as builds_of
@@ -239,20 +239,6 @@ class Comparison(NamedTuple):
             "It takes longer runs, or a quieter machine"
         )
 
-    @property
-    def warning(self) -> str:
-        """The message that the rounds spread more than is known, so that the verdict is less safe; else empty."""
-        prior, spread, assumed = self.pairs.prior, self.pairs.spread, self.pairs.assumed_spread
-        if self.emulated or not self.pairs.is_contradicted or prior is None or spread is None or assumed is None:
-            return ""
-        unit = self.unit
-        usual = f"{number(prior.spread, 2)} {unit}"
-        usual = f"the default of {usual}" if prior.source == DEFAULT else f"the {usual} known from {prior.source}"
-        return (
-            f"{self.metric.name}: its rounds spread by {number(spread, 2)} {unit}, more than {usual}: it is judged "
-            f"with {number(assumed, 2)} {unit} instead"
-        )
-
     # The row.
 
     @property
@@ -409,13 +395,12 @@ class JobOutcome:
 
     @property
     def doubts(self) -> List[str]:
-        """A line for each open verdict with the way to close it, and for each verdict that is less safe than it looks.
+        """A line for each open verdict with the way to close it.
 
         On emulated processors, one line says that nothing is judged.
         """
         lines = [NOT_JUDGED] if self.comparisons and self._evaluation.emulated else []
         lines += [comparison.doubt for comparison in self.comparisons if comparison.verdict == INCONCLUSIVE]
-        lines += [comparison.warning for comparison in self.comparisons if comparison.warning]
         # No other line names the different builds of metrics that passed.
         passed = [pair for pair in self.comparisons if pair.difference and pair.verdict in (PASS, EMULATED)]
         passed = [pair for pair in passed if not pair.difference.startswith(builds_of.SAME)]
@@ -456,7 +441,7 @@ class JobOutcome:
 
 
 def failure_lines(comparisons: Iterable[Comparison]) -> List[str]:
-    """Return a line with all failed metrics, and lines for those that may fail; an empty list if none failed.
+    """Return a line with all failed metrics, and a line for each that may fail; an empty list if none failed.
 
     A metric that is compared with another side, or better than its reference, has its own line.
     """
@@ -469,30 +454,15 @@ def failure_lines(comparisons: Iterable[Comparison]) -> List[str]:
             key = (comparison.baseline_label, comparison.subject_label, metric)
             groups.setdefault(key, []).append(comparison)
     messages = [_failed(group) for group in groups.values()]
-    return messages + _may_fail([comparison for comparison in comparisons if comparison.may_fail]) if messages else []
+    return messages + [comparison.doubt for comparison in comparisons if comparison.may_fail] if messages else []
 
 
 def _failed(group: Sequence[Comparison]) -> str:
     if len(group) == 1:
         return group[0].failure
-    details = {comparison.details for comparison in group}
     sizes = [f"{comparison.metric.name} by {comparison.size}{comparison.uncertainty}" for comparison in group]
-    if len(details) == 1:
-        names = f"{', '.join(sizes)} ({details.pop()})"
+    if len({comparison.details for comparison in group}) == 1:
+        names = f"{', '.join(sizes)} ({group[0].details})"
     else:
         names = ", ".join(f"{size} ({comparison.details})" for size, comparison in zip(sizes, group))
     return f"{len(group)} metrics are worse than {group[0].baseline_label} in this session: {names}"
-
-
-def _may_fail(comparisons: Iterable[Comparison]) -> List[str]:
-    """Return a line for each answer on open metrics, with the names of the metrics that share it."""
-    by_answer: Dict[str, List[str]] = {}
-    for comparison in comparisons:
-        name = f"{comparison.metric.name} ({comparison.size} {comparison.direction})"
-        by_answer.setdefault(comparison.answer, []).append(name)
-    messages = []
-    for answer, (*before, last) in by_answer.items():
-        if before:
-            answer = answer.replace("its reference", "their references")
-        messages.append(f"{', '.join(before)} and {last} are {answer}" if before else f"{last} is {answer}")
-    return messages

@@ -19,6 +19,11 @@ from containercheck.job.texts import cores_of, size
 #: A run of the record.
 Run = Dict[str, Any]
 
+#: Entries of a run with the files that it left, their place, and their harm.
+_LEFT = (
+    ("left_files", "/dev/shm", "they take the node's memory, and a later run that meets them may fail"),
+    ("left_temporary", "/tmp", "they fill the node's disk"),
+)
 #: Most ranks with listed cores.
 LISTED = 8
 #: Variables that are expected to differ: between any two processes or jobs, or because they name the runtime's version
@@ -48,17 +53,30 @@ class Findings:
 
     def _mpi_problems(self) -> List[str]:
         """Return the reason if the runs do not prove that each side loaded the right MPI; else an empty list."""
-        bare = [side.name for side in self._sides if side.mpi and not side.contained]
-        contained = [side for side in self._sides if side.mpi and side.contained]
+        bare = next((side.name for side in self._sides if side.mpi and not side.contained), "")
+        contained = {side.name: side for side in self._sides if side.mpi and side.contained}
+        of_bare = [run for run in self._runs if run["side"] == bare]
         # A job that ended before the bare program ran proves nothing; its end is reported instead.
-        if not bare or not contained or not any(run["side"] == bare[0] for run in self._runs):
+        if not contained or not of_bare:
             return []
-        plans = {side.name: self._stagedir / contract.mpi_plan_file(side.name) for side in contained}
-        wants_host = {
-            side.name: json.loads(plans[side.name].read_text())["path"] if side.host_mpi else None for side in contained
-        }
-        problem = mpi_problem(self._record, bare[0], wants_host, {side.name: side.trees for side in contained})
-        return [problem] if problem else []
+        unseen = f"no process with an MPI library was seen on {self._record['host']}"
+        host_files = {(each["device"], each["inode"]) for run in of_bare for each in run["mpi"].values()}
+        if not host_files:
+            return [f"{bare}: {unseen}"]
+        for run in (run for run in self._runs if run["side"] in contained):
+            side, where = contained[run["side"]], f"round {run['round']}, {run['side']}"
+            if not run["mpi"]:
+                return [f"{where}: {unseen}"]
+            for path, library in run["mpi"].items():
+                from_host = (library["device"], library["inode"]) in host_files
+                if side.host_mpi and not from_host:
+                    wanted = json.loads((self._stagedir / contract.mpi_plan_file(side.name)).read_text())["path"]
+                    return [f"{where}: loaded {path} of the image, not the host's {wanted}"]
+                # The site's trees count as the image's own.
+                in_tree = any(Path(tree) in Path(path).parents for tree in side.trees)
+                if from_host and not side.host_mpi and not in_tree:
+                    return [f"{where}: loaded the host's {path}, though the generic variant must bring its own"]
+        return []
 
     def binding_problems(self) -> List[str]:
         """Return a message for each side with wrong cores, or fewer than the side that it is compared with."""
@@ -76,13 +94,8 @@ class Findings:
         return [problem for problem in problems if problem]
 
     def remarks(self) -> List[str]:
-        """Return remarks that are not faults: unusual starts of ranks, unknown cores, an image named by a tag."""
-        lines = [*self._unusual_starts(), *self._unseen_bindings(), *self._left_files()]
-        path = self._stagedir / contract.IMAGE_RECORD
-        image = json.loads(path.read_text()) if path.exists() else {}
-        if "id" in image and not image["sha256"]:
-            lines.append(f"the image {image['path']} is named by a tag, which may move: the job ran {image['id']}")
-        return lines
+        """Return remarks that are not faults: unusual starts of ranks, unknown cores, files that were left."""
+        return [*self._unusual_starts(), *self._unseen_bindings(), *self._left_files()]
 
     def disturbances(self) -> List[str]:
         """Return lines about rounds that other processes on the machine disturbed; empty if there were none."""
@@ -133,27 +146,19 @@ class Findings:
         }
 
     def _left_files(self) -> List[str]:
-        """Return a line for each side that left files in shared memory, or left files in /tmp in every run.
+        """Return a line for each side that left files in shared memory, or files in /tmp in every run.
 
         Other processes of the same user also write to /tmp, so files after a single run prove nothing.
         """
         lines = []
         for side in self._sides:
-            left = [run["left_files"] for run in self._runs if run["side"] == side.name and run.get("left_files")]
-            if left:
-                most = max(left, key=lambda files: files["bytes"])
-                lines.append(
-                    f"{side.label}: {len(left)} of its runs left files in /dev/shm, up to {most['count']} of "
-                    f"{size(most['bytes'])} ({', '.join(most['names'][:3])}): they take the node's memory, and a later "
-                    "run that meets them may fail"
-                )
-            runs: List[Any] = [run.get("left_temporary") for run in self._runs if run["side"] == side.name]
-            if len(runs) > 1 and all(runs):
-                most = max(runs, key=lambda files: files["count"])
-                lines.append(
-                    f"{side.label}: each of its runs left something in /tmp, up to {most['count']} files and "
-                    f"directories ({', '.join(most['names'][:3])}): they fill the node's disk"
-                )
+            runs = [run for run in self._runs if run["side"] == side.name]
+            for key, place, harm in _LEFT:
+                left = [run[key] for run in runs if run.get(key)]
+                if left and (place == "/dev/shm" or len(left) == len(runs) > 1):
+                    most = max(left, key=lambda files: files["bytes"])
+                    amount = f"{most['count']} of {size(most['bytes'])} ({', '.join(most['names'][:3])})"
+                    lines.append(f"{side.label}: {len(left)} of its runs left files in {place}, up to {amount}: {harm}")
         return lines
 
     def _unusual_starts(self) -> List[str]:
@@ -193,46 +198,6 @@ def starts(runs: Iterable[Run], stagedir: Path) -> Dict[str, Dict[str, str]]:
     return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
 
-# MPI.
-
-
-def mpi_problem(
-    record: Mapping[str, Any],
-    bare: str,
-    wants_host: Mapping[str, Optional[str]],
-    trees: Mapping[str, Iterable[str]],
-) -> Optional[str]:
-    """Return the reason if the runs do not prove that each side loaded the right MPI; else None.
-
-    :param bare: name of a side that runs on the host, with the host's MPI.
-    :param wants_host: for each side in a container: the path of the host's MPI library that it must load, or None if it
-        must bring its own.
-    :param trees: for each side in a container: directories with libraries that count as its own.
-    """
-    host_files = {
-        (library["device"], library["inode"])
-        for run in record["runs"]
-        if run["side"] == bare
-        for library in run["mpi"].values()
-    }
-    if not host_files:
-        return f"{bare}: no process with an MPI library was seen on {record['host']}"
-    for run in record["runs"]:
-        if run["side"] not in wants_host:
-            continue
-        where, wanted = f"round {run['round']}, {run['side']}", wants_host[run["side"]]
-        if not run["mpi"]:
-            return f"{where}: no process with an MPI library was seen on {record['host']}"
-        for path, library in run["mpi"].items():
-            from_host = (library["device"], library["inode"]) in host_files
-            if wanted is not None and not from_host:
-                return f"{where}: loaded {path} of the image, not the host's {wanted}"
-            in_tree = any(Path(tree) in Path(path).parents for tree in trees.get(run["side"], ()))
-            if wanted is None and from_host and not in_tree:
-                return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
-    return None
-
-
 # Cores.
 
 
@@ -243,15 +208,11 @@ def cores_problem(run: Run, measure: Run) -> Optional[str]:
     :param measure: a run of the side with which it is compared.
     """
     bound, others = run.get("bound", []), measure.get("bound", [])
-    if not bound or len(bound) != len(others):
-        # A remark reports this.
+    shares = _are_alone(others) and not _are_alone(bound)
+    # A remark reports other numbers of ranks.
+    if len(bound) != len(others) or not (shares or len(_all_cores(bound)) < len(_all_cores(others))):
         return None
-    if _are_alone(others) and not _are_alone(bound):
-        defect = "share cores"
-    elif len(_all_cores(bound)) < len(_all_cores(others)):
-        defect = "have fewer cores"
-    else:
-        return None
+    defect = "share cores" if shares else "have fewer cores"
     where = f"round {run['round']}, {run['side']}"
     listed = f"they are bound to {_listed(bound)}, those of {measure['side']} to {_listed(others)}"
     return f"{where}: its ranks {defect}: {listed}"

@@ -264,7 +264,7 @@ def provenance(cases: Sequence[Case]) -> tuple[Table, ...]:
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
     return (
-        Table("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), _images(ran), 6),
+        Table("Images", ("image", "release", "size", "SHA-256", "used by"), _images(ran), 5),
         Table("The same in all cases", ("what", "value"), same, 2),
         Table("Differences between cases", ("what", "value", "cases"), different, 3),
     )
@@ -277,9 +277,9 @@ def _images(cases: Sequence[Case]) -> tuple[tuple[str, ...], ...]:
         facts = case.provenance
         for image in (facts, *(facts.get("images") or {}).values()):
             if image.get("image"):
-                sizes = (size(image[key]) if image.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
+                image_size = size(image["image_bytes"]) if image.get("image_bytes") else ""
                 digest = str(image.get("image_sha256") or "not recorded")
-                row = (Path(image["image"]).name, str(image.get("image_release") or ""), *sizes, digest)
+                row = (Path(image["image"]).name, str(image.get("image_release") or ""), image_size, digest)
                 users.setdefault(row, []).append(case)
     return tuple((*row, listed(using)) for row, using in sorted(users.items()))
 
