@@ -3,8 +3,8 @@
     python ci/benchmarks/detection.py [--quick]
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
-100 within so many rounds; the checks that pass without overhead, and after how many rounds; and which failures the
-confirmation in the same job keeps. Tests have the metrics that a failing check names, and rounds that are replaced.
+100 within so many rounds; and which failures the confirmation in the same job keeps. Tests have the metrics that a
+failing check names, and rounds that are replaced.
 
 The verdict takes the spread of a metric as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
 at all (the default, which is wide); and **ranks** is without any known spread, by signed ranks alone.
@@ -17,7 +17,7 @@ import time
 import numpy as np
 from containercheck.job.confirmation import FEWEST
 from containercheck.job.stats import boundaries
-from simulation import BOUND, DEFAULT, HORIZON, NOISES, checks, counted, judge, normal
+from simulation import BOUND, DEFAULT, HORIZON, NOISES, counted, judge, normal
 
 #: Standard deviations of the difference of two runs, in log scale.
 SPREADS = (0.01, 0.015, 0.03, 0.06, 0.12)
@@ -33,9 +33,11 @@ PRIORS = {
     "double": lambda spread: 2 * spread,
     "absent": lambda spread: DEFAULT,
 }
-#: Rounds within which slowdowns are found and metrics pass.
+#: Rounds within which slowdowns are found.
 WITHIN = (2, 3, 4, 6, 8, 12, 20, 40)
 METRICS = (1, 4, 14)
+#: Of all samples.
+SEED = 1
 
 
 def percent(which):
@@ -43,7 +45,7 @@ def percent(which):
     return 100 * float(np.mean(which))
 
 
-def false_verdicts(number, seed):
+def false_verdicts(number):
     """Print false failures per check and false passes per metric.
 
     :param number: metrics per cell.
@@ -54,7 +56,7 @@ def false_verdicts(number, seed):
     header = f"{'':16}{'rule':8}{'fail, no overhead':>18}{'fail at tolerance':>18}{'pass':>6}"
     print(f"{header}\n{'F =':24}" + 2 * "".join(f"{metrics:6}" for metrics in METRICS))
     for name, noise in NOISES.items():
-        sample = noise(np.random.default_rng(seed), (HORIZON, number))
+        sample = noise(np.random.default_rng(SEED), (HORIZON, number))
         lines = {rule: [] for rule in PRIORS}
         passes = {}
         for centre, spread in ((0.0, ENORMOUS), (BOUND, 0.06)):
@@ -97,7 +99,7 @@ def shown(value, width=8):
     return f"{'-':>{width}}" if math.isinf(value) else f"{value:{width}.{1 if value < 100 else 0}f}"
 
 
-def two_phases(number, seed):
+def two_phases(number):
     """Print how many checks fail in the first phase of a job, and how many of these failures its second phase keeps.
 
     The second phase has fresh rounds, as many as the first took but two at least; it keeps what it does not refute
@@ -115,7 +117,7 @@ def two_phases(number, seed):
     }
     print(f"{'noise':16}" + "".join(f"{case:>22}" for case in cases))
     for name, noise in NOISES.items():
-        draw, cells = np.random.default_rng(seed), []
+        draw, cells = np.random.default_rng(SEED), []
         for centre, spread in cases.values():
             first = judge(centre + spread * noise(draw, (HORIZON, number)), 1, known=spread)
             failed = first.verdict < 0
@@ -138,48 +140,27 @@ def refuted(fresh, rounds, spread):
     return np.where((judged.after <= rounds) & (judged.verdict != 0), judged.verdict > 0, is_within)
 
 
-def found(number, seed):
+def found(number):
     """Print the smallest slowdowns that are found within numbers of rounds."""
     print(f"\nSmallest slowdown (%) found in 95 of 100, tolerance 5 %, normal noise, {number} metrics per cell")
     print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={rounds}':>8}" for rounds in WITHIN))
     for spread in SPREADS:
-        noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
+        noise = spread * normal(np.random.default_rng(SEED), (HORIZON, number))
         for metrics in (1, 14):
             for rule, known in PRIORS.items():
                 cells = [shown(slowdown_found(noise[:rounds], metrics, known(spread))) for rounds in WITHIN]
                 print(f"{100 * spread:<8g}{metrics:4} {rule:10}" + "".join(cells), flush=True)
 
 
-def passed(number, seed):
-    """Print how many checks without overhead pass within numbers of rounds, and how many rounds they take."""
-    print(f"\nWithout overhead: checks passed within n rounds (%), failed, rounds used; {number} metrics per cell")
-    within = "".join(f"{f'n={rounds}':>7}" for rounds in WITHIN)
-    print(f"{'spread':8}{'F':>4} {'rule':10}{within}   failed  rounds")
-    for spread in SPREADS:
-        noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
-        for metrics in METRICS:
-            changes = noise[:, : number // metrics * metrics]
-            averages = counted(changes)
-            for rule, known in PRIORS.items():
-                judged = judge(changes, metrics, True, known=known(spread), averages=averages)
-                checked = checks(judged, metrics, changes, known(spread))
-                shares = [percent((checked.verdict > 0) & (checked.rounds <= rounds)) for rounds in WITHIN]
-                line = "".join(f"{share:7.1f}" for share in shares)
-                line += f"{percent(checked.verdict < 0):9.2f}{np.mean(checked.rounds):8.1f}"
-                print(f"{100 * spread:<8g}{metrics:4} {rule:10}{line}", flush=True)
-
-
 def main():
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer samples: some minutes")
-    parser.add_argument("--seed", type=int, default=1, help="of all samples (default: 1)")
     options = parser.parse_args()
     began = time.monotonic()
-    false_verdicts(14_000 if options.quick else 140_000, options.seed)
-    two_phases(14_000 if options.quick else 140_000, options.seed)
-    passed(2800 if options.quick else 14_000, options.seed)
-    found(700 if options.quick else 5600, options.seed)
+    false_verdicts(14_000 if options.quick else 140_000)
+    two_phases(14_000 if options.quick else 140_000)
+    found(700 if options.quick else 5600)
     print(f"\n{time.monotonic() - began:.0f} s")
 
 

@@ -1,7 +1,7 @@
 """Simulate noise, and judge many metrics at once; for ci/benchmarks/detection.py and the tests.
 
-:func:`judge` and :func:`checks` are ``Pairs`` and ``more_would_tell`` of job/stats/pairs.py for many metrics;
-ci/tests/unit/test_sequential_promises.py proves that they agree.
+:func:`judge` is ``Pairs`` of job/stats/pairs.py for many metrics; ci/tests/unit/test_sequential_promises.py proves that
+they agree.
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from containercheck.job.outputs.evaluation import FAR_OFF, REPLACED_OF
 from containercheck.job.stats import boundaries, forecasts
 from containercheck.job.stats.boundaries import HORIZON, PRIOR_DEGREES, ROUNDING, rank_boundary, t_boundary
-from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, TOGETHER, Pairs, Prior, more_would_tell
+from containercheck.job.stats.pairs import FAIL, INCONCLUSIVE, PASS, TOGETHER, Pairs, Prior
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
@@ -22,15 +22,11 @@ DEFAULT = 0.20
 NUMBERS = {PASS: 1, FAIL: -1, INCONCLUSIVE: 0}
 
 #: Verdicts of many metrics: ``verdict`` is 1 (pass), -1 (fail) or 0 (open), ``after`` the rounds it took or 41; both
-#: (metrics,). ``hopeless``, (rounds, metrics), is the property of ``Pairs`` after each round; None where it was not
-#: asked for. ``asks``, (metrics,), tells which are open because they gain too much.
-Judged = namedtuple("Judged", "verdict after hopeless asks")
+#: (metrics,). ``asks``, (metrics,), tells which are open because they gain too much.
+Judged = namedtuple("Judged", "verdict after asks")
 #: The same with replaced rounds: ``after`` counts these too, and is the horizon where a metric is open; ``replaced`` is
 #: their number.
 Replacing = namedtuple("Replacing", "verdict after replaced")
-#: Verdicts of many checks, (checks,), the rounds that they ran, (checks,), and the verdicts that their metrics had by
-#: then, (checks, metrics).
-Checked = namedtuple("Checked", "verdict rounds metrics")
 
 
 # Noise: symmetric differences of two runs in log scale, (rounds, metrics).
@@ -163,12 +159,11 @@ class Moments:
         return column(t_boundary, kind, len(self.mean), metrics) * self._error
 
 
-def judge(changes, metrics, give_up=False, known=None, averages=None, since=1, together=1):
+def judge(changes, metrics, known=None, averages=None, since=1, together=1):
     """Return the first verdict of each metric, with the tolerance of 5 %, as :data:`Judged`.
 
     :param changes: (rounds, metrics), in log scale.
     :param metrics: number of them in one check.
-    :param give_up: tell which metrics are hopeless, too.
     :param known: the known spread, in log scale, of all or of each; None where none is known.
     :param averages: result of :func:`counted` for the changes, where the caller has it.
     :param since: number of rounds before which there is no verdict, of all or of each.
@@ -191,12 +186,8 @@ def judge(changes, metrics, give_up=False, known=None, averages=None, since=1, t
     open_ = ~decided.any(axis=0)
     verdict = np.where(open_, 0, np.where(passes[first, np.arange(changes.shape[1])], 1, -1))
     after = np.where(open_, HORIZON + 1, first + 1)
-    asked = np.full(changes.shape[1], HORIZON + 1)
-    _ask(changes, metrics, known, verdict, after, asked)
-    hopeless = _hopeless(changes, metrics, after, moments) if give_up else None
-    if give_up:
-        hopeless |= np.arange(1, rounds + 1)[:, None] >= asked
-    return Judged(verdict, after, hopeless, asked <= HORIZON)
+    asks = _ask(changes, metrics, known, verdict, after)
+    return Judged(verdict, after, asks)
 
 
 def judge_replacing(changes, disturbed, known=None):
@@ -262,8 +253,9 @@ def _pairs(metrics, spread):
     return Pairs("lower", "ratio", -math.inf, TOLERANCE, metrics, prior=prior)
 
 
-def _ask(changes, metrics, known, verdict, after, asked):
-    """Judge metrics that may gain too much as the job does: they wait, and may be a question in the end."""
+def _ask(changes, metrics, known, verdict, after):
+    """Judge metrics that may gain too much as the job does: they wait. Return which are a question in the end."""
+    asks = np.zeros(changes.shape[1], dtype=bool)
     known = None if known is None else np.broadcast_to(known, changes.shape[1])
     for metric in np.nonzero((verdict > 0) & (changes.min(axis=0) < -forecasts.MOST_GAIN * BOUND))[0]:
         if np.median(changes[: after[metric], metric]) >= -BOUND:
@@ -273,71 +265,5 @@ def _ask(changes, metrics, known, verdict, after, asked):
             pairs.add(1.0, math.exp(change))
         verdict[metric] = NUMBERS[pairs.verdict]
         after[metric] = HORIZON + 1 if pairs.verdict == INCONCLUSIVE else pairs.decided_after
-        asked[metric] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
-
-
-def _hopeless(changes, metrics, after, moments):
-    """Return :attr:`Judged.hopeless`."""
-    hopeless = np.zeros(changes.shape, dtype=bool)
-    kinds = ("pass", "fail", "zero")
-    reach = {kind: _gap(rank_boundary(kind, HORIZON, metrics)) for kind in kinds}
-    for rounds in range(forecasts.PATIENCE, len(changes) + 1):
-        asked = np.nonzero(after > rounds)[0]
-        centre = np.median(changes[:rounds, asked], axis=0)
-        scale = 1.4826 * np.median(abs(changes[:rounds, asked] - centre), axis=0)
-        favour = forecasts.FAVOUR * 1.2533 * scale / math.sqrt(rounds)
-        gaps = {"pass": BOUND - centre + favour, "fail": centre - BOUND + favour, "zero": centre + favour}
-        reached = {kind: gaps[kind] >= reach[kind] * scale for kind in kinds}
-        if moments:
-            known = moments.assumed[rounds - 1, asked]
-            both = np.sqrt((PRIOR_DEGREES * known**2 + (HORIZON - 1) * scale**2) / (PRIOR_DEGREES + HORIZON - 1))
-            for kind in kinds:
-                reached[kind] |= gaps[kind] >= t_boundary(kind, HORIZON, metrics) * both / math.sqrt(HORIZON)
-        hopeless[rounds - 1, asked] = ~(reached["pass"] | (reached["fail"] & reached["zero"])) | (rounds == HORIZON)
-    return hopeless
-
-
-def _gap(bound):
-    """Return by how many standard deviations the centre must be off for the expected count to reach ``bound``."""
-    low, high = 0.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if forecasts.expected_count(middle, 1.0, HORIZON) >= bound else (middle, high)
-    return high
-
-
-def checks(judged, metrics, changes, known=None):
-    """Return the verdicts of whole checks of ``metrics`` metrics each, as :data:`Checked`.
-
-    :param judged: result of :func:`judge`, with hopeless metrics.
-    :param changes: the same changes, (rounds, metrics), in log scale.
-    :param known: the known spread, as in :func:`judge`.
-    """
-    verdict, after = (values.reshape(-1, metrics) for values in judged[:2])
-    hopeless = judged.hopeless.reshape(len(judged.hopeless), -1, metrics)
-    ended = after.min(axis=1, initial=len(hopeless), where=verdict < 0)
-    for rounds in range(len(hopeless), 0, -1):
-        ended[(hopeless[rounds - 1] | (after <= rounds)).all(axis=1) & (ended > rounds)] = rounds
-    seen = np.where(after <= ended[:, None], verdict, 0)
-    failed = (seen < 0).any(axis=1)
-    known = None if known is None else np.broadcast_to(known, changes.shape[1]).reshape(-1, metrics)
-    for check in np.nonzero(failed)[0]:
-        # It goes on to name what else is too slow.
-        spreads = [None] * metrics if known is None else known[check]
-        seen[check], ended[check] = check_in_job(changes.reshape(len(changes), -1, metrics)[:, check], spreads)
-    return Checked(np.where(failed, -1, np.where((seen > 0).all(axis=1), 1, 0)), ended, seen)
-
-
-def check_in_job(changes, spreads):
-    """Return the verdicts of a check's metrics as the job gives them, and its rounds.
-
-    :param changes: of its metrics, (rounds, metrics).
-    :param spreads: of each, the known spread; None for none.
-    """
-    pairs = [_pairs(len(spreads), spread) for spread in spreads]
-    rounds = 0
-    while rounds < len(changes) and more_would_tell(pairs, rounds):
-        for metric, change in zip(pairs, changes[rounds]):
-            metric.add(1.0, math.exp(change))
-        rounds += 1
-    return [NUMBERS[metric.verdict] for metric in pairs], rounds
+        asks[metric] = bool(pairs.open_kind and pairs.decided_after)
+    return asks

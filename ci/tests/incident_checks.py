@@ -9,7 +9,7 @@ from reframe.core.builtins import parameter
 class Exchange(ContainerCheck):
     """Two ranks that exchange messages for a moment."""
 
-    variant = parameter(["integrated", "generic"], loggable=True)
+    variant = parameter(["generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     executable = "pingpong"
     executable_opts = ["0.2", "1"]

@@ -128,13 +128,6 @@ class Stubborn(Base):
 
 
 @rfm.simple_test
-class Vague(Base):
-    """Has no forecast before it has ten rounds, and closes then."""
-
-    needed = 10
-
-
-@rfm.simple_test
 class Elsewhere(Base):
     """Closes in the first run on one partition, and needs two more rounds on the other."""
 

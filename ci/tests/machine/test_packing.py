@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, entry_of, log_of, write_program
@@ -414,15 +413,6 @@ def test_an_image_is_built_once_with_its_environment(place, capsys):
     assert [*(place / "cache").glob(".*")] == []
 
 
-def test_what_the_recipe_says_of_the_environment_is_what_is_said(place):
-    made = image_of(place)
-    made.log.parent.mkdir()
-    made.log.write_text("error: another\nerror: the tree needs libx.so.1, ...\nFATAL:   While performing build\n")
-    assert made.last_words() == "the tree needs libx.so.1, ..."
-    made.log.write_text("FATAL:   While performing build\n")
-    assert made.last_words() == "FATAL:   While performing build"
-
-
 # What the build step is told.
 
 
@@ -459,13 +449,3 @@ def test_an_image_has_the_tree_of_the_bare_program_or_its_recipes_own_software(m
     assert image["tree"] == {**parts, "environment": str(environment)}
     # Debian's software will do only where there is any.
     assert image["instead"] == (wanted.recipe == "hpcc")
-
-
-def test_without_the_sites_spack_the_check_fails_and_not_with_an_image_of_the_sites():
-    wanted = Wanted("HPCG", "xhpcg", recipe="hpcg", default_spack="hpcg", runtime=by_name("Apptainer"))
-    with pytest.raises(
-        software.Misconfigured, match="^no software: HPCG comes from Spack, and no-such-spack is not on"
-    ):
-        software.images.provide_image(wanted, site(spack="no-such-spack"))
-    ready = site(spack="no-such-spack", images={"hpcg": str(Path(__file__))})
-    assert entry_of(software.images.provide_image(wanted, ready).build[0])["kind"] == "ready"

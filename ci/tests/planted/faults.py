@@ -42,19 +42,14 @@ ON_SITE = {
     "tolerated": ("generic", "tolerant", {"fault": "slow", "rounds": 6}),
     "referenced": ("bare", "referenced", {}),
     "emulated-referenced": ("bare", "emulated", {}),
-    "emulated-equal": ("generic", "emulated", {}),
     "emulated-slow": ("generic", "emulated", {"fault": "slow"}),
-    "emulated-slow-8": ("generic", "emulated", {"fault": "slow", "rounds": 8}),
     "emulated-wrong": ("generic", "emulated", {"fault": "wrong"}),
-    "emulated-crash": ("generic", "emulated", {"fault": "crash"}),
     "ready-image": ("generic", "ready", {"rounds": 1}),
     "no-image": ("generic", "no-image", {}),
     "no-path": ("bare", "no-path", {}),
-    "no-spack": ("bare", "no-spack", {}),
     "no-input": ("bare", "no-input", {}),
     "no-runtime": ("generic", "no-runtime", {}),
     "no-program": ("generic", "no-program", {"rounds": 1}),
-    "topology": ("bare", "topology", {"ranks_per_node": None}),
 }
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 import made
 import pytest
-from conftest import eventually, file_of
+from conftest import eventually
 from containercheck.session import reframe_process, session
 from places import place, run, start  # noqa: F401
 
@@ -53,42 +51,6 @@ def test_a_signal_ends_a_build_and_nothing_is_run(building):
     assert not any(line.startswith("run ") for line in journal(building))
     pid = next(line.split()[1] for line in journal(building) if line.startswith("hangs"))
     assert not Path("/proc", pid).exists()
-
-
-@pytest.mark.parametrize(
-    ("extras", "options", "on_node"),
-    [
-        ({}, (), False),
-        ({"build_on_node": True}, (), True),
-        # ReFrame's own word for it.
-        ({}, ("-S", "build_locally=no"), True),
-    ],
-)
-def test_the_build_step_is_a_job_where_there_is_something_to_build(session, site, extras, options, on_node):
-    processor = {
-        "arch": platform.machine(),
-        "num_cpus": 2,
-        "num_cpus_per_core": 1,
-        "num_cpus_per_socket": 2,
-        "num_sockets": 1,
-    }
-    facts = {"scheduler": "squeue", "launcher": "srun", "access": ["--partition=fat"], "processor": processor}
-    facts["container_platforms"] = [{"type": "Apptainer"}]
-    settings = site(**facts, time_limit="30m", extras={"python": "/opt/python3", **extras})
-    words = ("-n", "HPCC%variant=(bare|generic)", *options)
-    result = session("--dry-run", "-C", settings, *words, checks=file_of("HPCC"))
-    assert result.status == 0, result.output
-    for variant in ("bare", "generic"):
-        script = Path(result.case(variant)["stagedir"], "rfm_build.sh").read_text()
-        # Bare HPCC is the host's.
-        expected = on_node and variant == "generic"
-        assert bool(re.search("^#SBATCH --partition=fat$", script, re.MULTILINE)) is expected
-        assert bool(re.search("^#SBATCH --time=0:30:0$", script, re.MULTILINE)) is expected
-        assert ("/opt/python3 /" in script) is expected
-        assert "--exclusive" not in script
-        # .venv may be a link, and ReFrame's own script names what it leads to.
-        python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
-        assert (f"{python} " in script) is (variant == "generic" and not on_node)
 
 
 def case(name, **facts):

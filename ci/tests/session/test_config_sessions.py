@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 from application_files import checks_of_plain_runs
@@ -39,19 +38,6 @@ def never_written(path, partition, name, _variant):
         return name not in (sites_of(path)[partition][1].software or {})
     # Of 192 cores a node: the input has work for 128.
     return path.stem == "eessi" and name in ("OpenFOAM", "WordCount")
-
-
-def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
-    arguments = ["--dry-run", "-C", str(REPOSITORY / "config" / "volta.py"), "--system=volta"]
-    arguments += ["-n", "PingPong%variant=integrated%num_nodes=2%image_release=fitting"]
-    result = session(*arguments, checks=REPOSITORY / "checks" / "pingpong.py")
-    (case,) = result.cases
-    assert case["result"] == "pass", result.output
-    names = ("rfm_build.sh", "rfm_job.sh", "prepare.sh", "commands.json")
-    build, job, prepare, commands = (Path(case["stagedir"], name).read_text() for name in names)
-    assert '"family": "mpich"' in build
-    assert "hostmpi plan" in prepare and '"library": "/opt/cray/mpt/' in commands
-    assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
 
 
 TOO_MANY_CORES = "its input has work for 384 cores"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import made
@@ -149,40 +147,3 @@ def test_a_damaged_database_is_set_aside_and_a_new_one_begun(place):
     assert aside.read_bytes() == data[: len(data) // 2]
     (session,) = database.read(path, [])
     assert [case["result"] for case in session.testcases] == ["pass"]
-
-
-def test_results_that_were_not_stored_are_missed(place):
-    lines(place, "Steady", steady(2))
-    place.config.write_text(place.config.read_text().replace('"enable": True', '"enable": False'))
-    status, output = night(place, "-n", "Steady")
-    assert status == 2, output
-    assert "the results of this night are not in the database" in output
-
-
-def test_a_disk_that_is_full_is_one_line(place):
-    """In a file system of its own, which an ordinary user may mount too."""
-    lines(place, "Steady", steady(2))
-    checks = place.directory / "checks" / "made.py"
-    checks.write_text(f"{checks.read_text()}{MUCH}")
-    (place.directory / "reports").mkdir()
-    script = NIGHT.format(directory=str(place.directory), config=str(place.config))
-    # All but 64 KiB are taken; the second night finds them free, without the empty database that it would name.
-    words = 'mount -t tmpfs -o size=8m none "$1/reports" && head -c 8323072 /dev/zero >"$1/reports/ballast" || exit 9\n'
-    words += 'cd "$1/reports"; shift; "$@"; echo "first: $?"; rm ballast results.db; exec "$@"'
-    command = ["unshare", "-rm", "sh", "-c", words, "-", str(place.directory), sys.executable, "-c", script]
-    command += ["--here", "-n", "Steady", "--verbose"]
-    if subprocess.run(["unshare", "-rm", "true"], check=False).returncode != 0:
-        pytest.skip("no user namespaces here")
-    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
-    first, _, second = done.stdout.partition("first: 2\n")
-    assert "No space left on device" in first, done.stdout
-    assert "Traceback" not in done.stdout
-    assert done.returncode == 0, second
-
-
-#: Has ReFrame print more than the disk holds in runs that a session shows.
-MUCH = """
-import os
-if os.environ.get("CONTAINERCHECK_ANNOUNCED"):
-    print(("planted" + 60 * "." + "\\n") * 2000, flush=True)
-"""

@@ -185,13 +185,6 @@ def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
     assert [line.split()[0] for line in table(output)[1:3]] == ["Quick", "Soon"]
 
 
-def test_open_metrics_beyond_reach_are_left_alone_and_too_few_rounds_become_enough(opened):
-    assert run(opened, "-n", "Never|Vague", "-S", "seconds=10")[0] == 0
-    status, output = run(opened, "--resume")
-    assert (status, passes(output)) == (0, [["Vague"]]), output
-    assert table(output)[-1].startswith("1 of 2 verdicts open; more rounds would close none: ")
-
-
 def test_without_an_earlier_session_nothing_is_open(opened):
     status, output = run(opened, "--resume")
     assert status == 2

@@ -212,13 +212,4 @@ def test_what_runs_is_the_image_that_was_pulled(runtime, words, name, tmp_path, 
     (tmp_path / "commands.json").write_text(json.dumps({"subject": stored}))
     assert words in launch.Launch("subject").run
 
-
-def test_a_node_with_images_of_its_own_pulls_before_the_rounds():
-    site = replace(AWAY, images={"hpcc": NAME})
-    found = images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker")), site)
-    (pulls,) = found.activate
-    assert found.build == () and pulls.startswith("python3 /") and pulls.endswith(" || exit 1")
-    assert entry_of(pulls)["reference"] == NAME
-    sarus = images.provide_image(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
-    assert sarus.activate == () and len(sarus.build) == 1
     # An image of an archive is in no registry.

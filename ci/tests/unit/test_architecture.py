@@ -7,7 +7,6 @@ import graphlib
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from application_files import constants_of
@@ -45,11 +44,6 @@ def circle(graph):
         return graphlib.TopologicalSorter(graph).prepare() or []
     except graphlib.CycleError as error:
         return error.args[1]
-
-
-def test_a_circle_is_found():
-    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-    assert {*circle({"a": {"b", "c"}, "b": set(), "c": {"d"}, "d": {"c"}})} == {"c", "d"}
 
 
 def test_no_files_import_each_other_in_a_circle():
@@ -92,11 +86,6 @@ def upward(graph):
     ]
 
 
-def test_an_import_from_above_is_found():
-    graph = {"containercheck.job.texts": {"containercheck.site.sites"}, "containercheck.site.sites": set()}
-    assert upward(graph) == ["containercheck.job.texts imports containercheck.site.sites"]
-
-
 def test_every_floor_imports_only_what_lies_below_it():
     graph = {name: imports(path) for name, path in FILES.items() if name not in ENTRANCE}
     assert {floor(name) for name in graph} == {*FLOORS}
@@ -108,58 +97,6 @@ def test_importing_the_package_imports_nothing_else():
     code = f"import sys; import containercheck; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_no_search_path_is_changed():
-    files = [*FILES.values(), *(REPOSITORY / "ci").rglob("*.py"), *APPLICATIONS]
-    # Application files are no package: the check file that a benchmark writes, and the documents, need their directory.
-    importing = {REPOSITORY / "ci" / name for name in ("benchmarks/noise.py", "docs/conf.py", "docs/tables.py")}
-    assert {path for path in files if "sys.path" in path.read_text()} == {*importing, Path(__file__)}
-
-
-#: Names that say nothing of what a variable holds.
-FILLERS = {"one", "thing", "things", "stuff", "foo", "bar", "baz", "tmp", "obj"}
-
-
-def fillers(text):
-    """Return the variables, arguments and functions of a file that have a filler name, with their lines."""
-    names = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.append((node.id, node.lineno))
-        elif isinstance(node, ast.arg):
-            names.append((node.arg, node.lineno))
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.append((node.name, node.lineno))
-    return sorted((line, name) for name, line in names if name in FILLERS)
-
-
-def test_filler_names_are_found():
-    text = "def one(tmp):\n    thing = [stuff for stuff in tmp]\n    return {foo: bar for foo, bar in thing}\n"
-    assert [name for _, name in fillers(text)] == ["one", "tmp", "stuff", "thing", "bar", "foo"]
-
-
-def listed(*options):
-    """Return the paths that ``git ls-files`` lists with these options."""
-    command = ["git", "ls-files", *options]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-#: What lies at the top level, beside files with a dot.
-TOP_LEVEL = "checks config spack-envs easyconfigs images ci README.md LICENSE pyproject.toml CHANGELOG.md CITATION.cff"
-
-
-def test_nothing_else_lies_at_the_top_level():
-    found = {name.partition("/")[0] for name in listed()}
-    assert {name for name in found if not name.startswith(".")} == {*TOP_LEVEL.split()}
-
-
-@pytest.mark.parametrize("directory", ["checks", "ci", "config"])
-def test_a_name_says_what_it_holds(directory):
-    paths = [REPOSITORY / name for name in listed("-co", "--exclude-standard", f"{directory}/*.py")]
-    assert paths
-    found = {path: fillers(path.read_text()) for path in paths if path.is_file()}
-    assert {path: names for path, names in found.items() if names} == {}
 
 
 #: What depends on the architecture, and stands in job/architectures.py alone.
@@ -180,15 +117,6 @@ def architectures_named(path):
     else:
         said = [str(value) for value in constants_of(ast.parse(text))]
     return sorted(word for word in SPECIAL if any(word in sentence for sentence in said))
-
-
-def test_what_a_file_says_of_an_architecture_is_found(tmp_path):
-    path = tmp_path / "check.py"
-    path.write_text('"""Of x86_64."""\n\nSETS = ["AVX_256"]  # aarch64\nLIBRARIES = "/usr/lib/aarch64-linux-gnu"\n')
-    assert architectures_named(path) == ["AVX_256", "aarch64", "aarch64-linux-gnu"]
-    path = tmp_path / "image.def"
-    path.write_text("# On x86_64:\n%post\n    [ $(uname -m) = ppc64le ] || exit 1\n")
-    assert architectures_named(path) == ["ppc64le"]
 
 
 @pytest.mark.parametrize(

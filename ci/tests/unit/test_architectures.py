@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from archspec.cpu import TARGETS
 from conftest import REPOSITORY
@@ -22,17 +20,6 @@ def test_what_is_known_of_one_agrees_with_others(architecture):
     assert architectures.from_sif(architecture.sif) == architectures.from_elf(architecture.elf) == architecture.name
     assert architectures.is_known(architecture.name)
     assert architectures.portable_kernels(architecture.name) in architecture.kernels
-
-
-def test_the_clusters_nodes_have_the_same_names():
-    text = (REPOSITORY / "ci" / "virtual_cluster" / "emulated.sh").read_text()
-    names = {
-        array: dict(re.findall(r"\[(\w+)\]=(\w+)", re.search(rf"{array}=\((.*?)\)", text)[1]))
-        for array in ("debian_of", "kernel_of")
-    }
-    assert set(names["kernel_of"]) == {"arm", "power"}
-    for partition, name in names["kernel_of"].items():
-        assert names["debian_of"][partition] == architectures.KNOWN[name].debian
 
 
 def test_what_is_not_known_has_no_name_and_no_instruction_set():

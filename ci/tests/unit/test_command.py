@@ -34,12 +34,6 @@ def test_help_shows_every_option_of_the_command_and_an_example_that_it_understan
         assert {*own} <= {*COMMANDS[name].options, "--resume", "--distribute", "--nodelist"}
 
 
-def test_who_called_a_script_of_the_checkout_reads_how_it_was_typed():
-    status, said, _ = command("run", "--help", CONTAINERCHECK_TYPED=".venv/bin/containercheck ")
-    assert (status, said.partition(" [")[0]) == (0, "usage: .venv/bin/containercheck run")
-    assert "\n  .venv/bin/containercheck run --minutes 90 " in said
-
-
 def test_the_whole_has_a_help_too():
     status, said, _ = command("--help")
     assert status == 0

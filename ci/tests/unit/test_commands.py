@@ -11,7 +11,7 @@ import pytest
 from conftest import REPOSITORY
 from containercheck import Step
 from containercheck.job.container_runtimes import by_name
-from containercheck.sides import commands, rounds
+from containercheck.sides import commands
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
@@ -33,12 +33,6 @@ ENTER = f"{{{{start}}}} apptainer {EXEC} {{{{options}}}} {{{{changes}}}} {{{{ima
 
 def made(side, site=SITE):
     return commands.side_commands(side, site, LAYOUT, "/stage")
-
-
-def test_a_bare_side_is_what_a_person_would_type():
-    assert made(BARE) == commands.Commands("srun hpcc -v", SRUN.needs)
-    serial = Side("baseline", "bare", Program("./cat", reset=("rm -f scratch",)))
-    assert made(serial) == commands.Commands("rm -f scratch\n./cat", Needs())
 
 
 def test_a_job_with_containers_can_put_words_before_the_program_of_bare():
@@ -158,17 +152,6 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
 
 
-def test_the_runner_is_told_how_many_rounds_or_how_long():
-    files = ("md.log", "two words")
-    options = {"amount": 4, "seconds": 60.0, "limit": 600.0, "local_ranks": 4, "collect": files}
-    fixed = rounds.command(SITE, **options, prepare=620.0, keep_awake=True)
-    words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
-    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
-    shared = replace(SITE, exclusive=False)
-    timed = rounds.command(shared, amount=0, seconds=60.0, limit=0.5)
-    assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
-
-
 def test_the_site_names_the_python_of_its_nodes():
     named = replace(SITE, python="/opt/my python/bin/python3")
     (line, *_) = made(GENERIC, named).needs.prepare
@@ -182,17 +165,12 @@ def test_the_site_names_the_python_of_its_nodes():
     assert node_commands.in_job(replace(named, is_here=True), "rounds").startswith("'/opt/my python/bin/python3' ")
 
 
-def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
-    side = replace(INTEGRATED, launcher=Launcher("measure --repeats 5 --"))
-    found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
-    places = [
-        next(i for i, line in enumerate(found.needs.prepare) if word in line)
-        for word in (" observe ", "hostmpi verify")
-    ]
-    assert places == sorted(places)
+def test_what_a_side_sees_is_asked_through_its_launcher_and_without_a_program_that_measures():
     ranked = replace(INTEGRATED, launcher=replace(SRUN, ranks=LAYOUT.ranks))
     launched = commands.side_commands(ranked, SITE, LAYOUT, "/stage", observed=True).others["observe"]
     assert launched.startswith("srun {{start}} apptainer ")
-    # The program that measures starts is left out.
+    found = commands.side_commands(
+        INTEGRATED.changed(launcher=Launcher("measure --repeats 5 --")), SITE, LAYOUT, "/stage", observed=True
+    )
     assert "measure --repeats 5 -- " in found.script and "measure" not in found.others["observe"]
     assert found.others["observe"].endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")

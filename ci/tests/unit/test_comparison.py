@@ -14,7 +14,7 @@ from conftest import facts_of
 from containercheck import Answer, Metric
 from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
-from containercheck.job.stats.pairs import Pairs, Prior
+from containercheck.job.stats.pairs import Prior
 from containercheck.job.verdict import builds as builds_of
 from containercheck.job.verdict.comparison import (
     CONFIRMED,
@@ -204,20 +204,6 @@ def test_a_failure_names_all_metrics_that_failed_in_one_line_and_those_that_may_
 def test_no_number_of_rounds_is_forecast_from_few_with_an_unknown_spread(rounds, source, remedy):
     facts = {**NOISY, "open_kind": "noisy", "rounds": rounds, "rounds_needed": 19, "prior": Prior(20.0, source)}
     assert made(**facts).remedy == remedy
-
-
-def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
-    pairs = Pairs(RATE.better, RATE.compare, -math.inf, 5.0, 1)
-    comparison = Comparison(RATE, "bare", "generic", [], [], pairs, False, 1.0, False)
-    for subject in (100, 100, 100, 100, 200, 200):
-        comparison.baseline.append(100.0)
-        comparison.subject.append(float(subject))
-        comparison.pairs.add(100.0, subject)
-    assert comparison.pairs.interval[1] < 5
-    assert (comparison.answer, comparison.remedy) == (
-        "41.4 % better than bare, not yet certain",
-        "about 6 more rounds would decide",
-    )
 
 
 def test_the_columns_do_not_contradict_the_overhead():

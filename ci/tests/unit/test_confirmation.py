@@ -15,7 +15,7 @@ from containercheck.job.explain.causes import MOST
 from containercheck.job.processes import Terminated
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played import CONTAINER, TIME, Job
+from played import TIME, Job
 
 QUIET, SLOW, FOURFOLD = ({"baseline": 1.0, "subject": value} for value in (1.01, 1.2, 4.0))
 GENERIC = {**UNCONTAINED, "contained": True}
@@ -25,6 +25,7 @@ SEES = {"host": "node1", "environment": {}, "limits": {"Max processes": "100"}}
 DIFFERS = {**SEES, "environment": {"OPENBLAS_CORETYPE": "Prescott", "MALLOC_ARENA_MAX": "1"}}
 #: And one with a limit that can end runs.
 LIMITED = {**SEES, "limits": {"Max processes": "10"}}
+SUM = Answer("sum", r"^sum (\S+)")
 FILES = Metric("time", r"^time (\S+)", "s", better="lower", measures=("files",))
 #: An image that is read through FUSE.
 MOUNTED = {**SEES, "mounts": {"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"]}}
@@ -287,7 +288,7 @@ def ends(remedy=(), container=(), **facts):
 
     :param remedy, container: runs of either that end otherwise than that, by their number.
     """
-    job = Job({**QUIET, "remedy1": 1.0}, sides=[BARE, GENERIC], **facts)
+    job = Job({**QUIET, "remedy1": 1.0, "remedy2": 1.0}, sides=[BARE, GENERIC], **facts)
     seen = {"subject": 0, "remedy1": 0}
 
     def run_once(*words, made=job.run_once):
@@ -389,43 +390,30 @@ def test_what_is_no_failure_is_not_called_unexplained(play, job):
     assert play(job, differs=SEES).verdict["explained"] == []
 
 
-def test_an_option_of_the_site_is_found_by_halving_and_proven(play, monkeypatch):
-    monkeypatch.setitem(CONTAINER, "options", ["--writable-tmpfs"])
-    record = play(slow(with_remedies(1.0, 1.0)), differs=SEES)
-    assert record.verdict["explained"][0] == "the cause: the container is started with --writable-tmpfs"
-    assert record.verdict["explained"][1].startswith("proven: with --writable-tmpfs left out the overhead of time is ")
+def run_of(values, *answers):
+    """Return a job of bare and a container that have these values, as bare has them with each remedy."""
+    return Job(
+        {**values, "remedy1": values["baseline"], "remedy2": values["baseline"]}, sides=[BARE, GENERIC], answers=answers
+    )
 
 
-def test_halving_finds_what_ends_runs_too(play):
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        (ends(), "exit status 3"),
+        (
+            run_of({"baseline": {"time": 1, "sum": 42}, "subject": {"time": 1, "sum": 43}}, SUM),
+            "answers differ: sum is 43",
+        ),
+        # A launcher may end with 0 though its ranks were killed.
+        (run_of({"baseline": {"time": 1.0}, "subject": {}}), "metric time not found"),
+    ],
+)
+def test_halving_finds_what_ends_runs_or_changes_answers_too(play, job, problem):
     """One run with all differences taken back; the proof is five good runs, and one more without."""
-    job = ends()
-    job.values["remedy2"] = 1.0
     record = play(job, differs=UNKNOWN)
     assert record.verdict["explained"][:2] == [
         "the cause: NOBODY_KNOWS is set in the container, and not on the host",
         "proven: with NOBODY_KNOWS removed all of 5 runs ended well, and 0 of 3 without",
     ]
-
-
-def test_answers_that_differ_are_explained_as_ends_are(play):
-    answers = [Answer("sum", r"^sum (\S+)")]
-    values = {"baseline": 42.0, "subject": 43.0, "remedy1": 42.0, "remedy2": 42.0}
-    job = Job(
-        {side: {"time": 1.0, "sum": value} for side, value in values.items()}, sides=[BARE, GENERIC], answers=answers
-    )
-    record = play(job, differs=UNKNOWN)
-    assert record.verdict["explained"][1] == (
-        "proven: with NOBODY_KNOWS removed all of 5 runs ended well, and 0 of 3 without"
-    )
-    assert "answers differ: sum is 43.0, bare 42.0" in record.verdict["problems"][0]
-
-
-def test_a_container_that_prints_no_metric_is_explained_as_ends_are(play):
-    """A launcher may end with 0 though its ranks were killed."""
-    job = Job(
-        {**{side: {"time": 1.0} for side in ("baseline", "remedy1", "remedy2")}, "subject": {}}, sides=[BARE, GENERIC]
-    )
-    record = play(job, differs=UNKNOWN)
-    assert record.verdict["explained"][1] == (
-        "proven: with NOBODY_KNOWS removed all of 5 runs ended well, and 0 of 3 without"
-    )
+    assert problem in record.verdict["problems"][0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from conftest import BARE, findings_of
+from conftest import findings_of
 from containercheck import Metric
 from played import STRESS, Job
 
@@ -91,11 +91,6 @@ def test_a_round_that_is_not_valid_is_not_the_one_that_counts(play):
     job.faults = {(1, "subject"): {"status": 3}}
     record, found = play(job, "--seconds=0.5")
     assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2, 3, 3], 2)
-
-
-def test_a_side_by_itself_runs_once(play):
-    record, found = play(Job(QUIET, sides=[BARE]))
-    assert ([run["side"] for run in record.runs], record.why) == (["baseline"], DECIDED)
 
 
 def test_the_order_is_drawn_anew_by_every_job_and_fair(play, tmp_path, monkeypatch):

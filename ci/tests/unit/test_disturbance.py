@@ -172,31 +172,6 @@ def test_who_disturbs_other_nodes_during_a_run_is_named_with_the_node(watched, t
     assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node3: 5 %"]
 
 
-def test_each_line_is_read_once(watched, tmp_path):
-    """A job of hours has as many lines as seconds, on each node."""
-    path = tmp_path / "watch" / "node2.lines"
-    watched("node2", *((when, {"stress (pid 9)": 100.0}) for when in range(100, 106)))
-    assert disturbance.on_other_nodes(101, 105).disturbers == ["stress (pid 9) on node2: 25 %"]
-    # What was read is not looked at again, whatever stands there by now.
-    path.write_bytes(b"x" * path.stat().st_size)
-    with path.open("a") as lines:
-        lines.write("\n" + json.dumps({"when": 110, "capacity": 400.0, "taken": {"cc1 (pid 7)": 40.0}}) + "\n")
-    assert disturbance.on_other_nodes(108, 111).disturbers == ["cc1 (pid 7) on node2: 10 %"]
-
-
-@pytest.mark.parametrize(
-    "line", ["", "{", "[]", '{"when": 106}', "\x00\udcff", '{"when": 106, "capacity": 4.0, "taken": {"a": null}}']
-)
-def test_a_bad_line_of_another_nodes_watch_ends_nothing(watched, tmp_path, line):
-    watched("node2", (105, {"stress (pid 9)": 100.0}))
-    with (tmp_path / "watch" / "node2.lines").open("ab") as lines:
-        lines.write(line.encode(errors="surrogateescape") + b"\n")
-        lines.write(json.dumps({"when": 107, "capacity": 400.0, "taken": {}}).encode() + b"\n")
-    # Nor does one that cannot be read at all.
-    (tmp_path / "watch" / "node3.lines").mkdir()
-    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node2: 12 %"]
-
-
 def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, tmp_path):
     def line(when, **used):
         return json.dumps({"when": when, "capacity": 400.0, "taken": {}, **({"used": used} if used else {})}) + "\n"

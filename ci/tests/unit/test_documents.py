@@ -88,12 +88,6 @@ def test_docstrings_and_comments_are_plain(package):
     assert not complaints, "\n".join(complaints)
 
 
-def test_a_riddle_and_a_long_sentence_are_found():
-    assert [*texts_of('"""Do.\n\n:param what: told."""\n# why')] == ["Do.\n\n; told.", "# why"]
-    text = "What it does is told. All is *well*, and `what` is code.\n\n    what\n\n" + "Word " * 21
-    assert [len(riddles(sentence)) for sentence in prose(text)] == [2, 0, 1]
-
-
 @pytest.mark.parametrize("path", SIGNPOSTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_the_readme_of_a_directory_is_a_signpost(path):
     assert len(path.read_text().split()) <= SIGNPOST

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
-import re
 import shlex
 import subprocess
 from dataclasses import replace
@@ -15,7 +13,7 @@ import pytest
 from conftest import facts_of, write_program
 from containercheck import Metric
 from containercheck.job import run_observation
-from containercheck.job.contract import FABRICS, MEASURED, WORKDIR
+from containercheck.job.contract import MEASURED, WORKDIR
 from containercheck.job.explain import causes, explanation, halving, rules, use_rules
 from containercheck.job.explain.causes import (
     AND,
@@ -786,26 +784,6 @@ def test_the_jobs_own_directory_hides_nothing_of_the_image():
     assert found(inside, TIME, bare=bare) == []
     (cause,) = found(bare._replace(mounts={"/opt/tree": ["ext4", "/dev/vda", "rw"]}), TIME, bare=bare)
     assert cause.sentence.startswith("/opt/tree of the image is hidden")
-
-
-def test_each_rule_of_the_table_is_complete_and_has_its_comparison():
-    kinds = {title.partition(": ")[0] for title in causes.RULES if title.startswith("every ")}
-    kinds = {kind[len("every ") :] for kind in kinds} | {"rate", "cgroup", "allowed"}
-    used = set(re.findall(r"RULES\[\"([^\"]+)\"", inspect.getsource(rules) + inspect.getsource(use_rules)))
-    used |= {"linear algebra", "linear algebra: reference", "memory limit: tight", "memory limit: of runs"}
-    used |= {"family: MPI", "family: OpenMP", "several"}
-    for title, rule in causes.RULES.items():
-        if title.startswith("every "):
-            continue
-        assert title in used or title.partition(":")[0] in kinds, title
-        assert {*rule.kinds} <= {*MEASURED} and (rule.kinds or rule.fields.get("rule", title) in causes.ONLY_ENDING), (
-            title
-        )
-        is_halved = "found by halving" in rule.fields["source"]
-        assert rule.weight == 0 if is_halved else 0 < rule.weight <= 100, title
-        assert {"about", "sentence", "remedy", "source"} <= {*rule.fields}, title
-        assert {*rule.fields.get("devices", "").split()} <= {*FABRICS, "/dev/xpmem"}, title
-    assert used <= {*causes.RULES} and causes.RULES["start: script"].fields["rule"] == causes.SCRIPT
 
 
 #: What differs by less than a person reads of it.

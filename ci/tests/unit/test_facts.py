@@ -75,12 +75,6 @@ def test_what_is_declared_with_a_slip_in_it_is_refused_at_once(facts):
             Answer(**{"name": "sum", "pattern": r"(\d+)", **facts})
 
 
-def test_a_metric_by_difference_that_has_no_tolerance_says_in_which_unit_it_needs_one():
-    with pytest.raises(ValueError, match=r"metric start: .* needs its own tolerance, in s"):
-        Metric("start", r"(\S+)", "s", compare="difference")
-    assert Metric("start", r"(\S+)", "s", compare="difference", tolerance=0.0).overhead_unit == "s"
-
-
 @pytest.mark.parametrize("facts", [{"equals": "PASSED"}, {"equals": ""}, {"words": True}])
 def test_an_answer_that_is_a_text_has_no_match_to_take(facts):
     with pytest.raises(ValueError, match=r"answer check: .* leave out reduce"):

@@ -44,13 +44,6 @@ def test_bare_alone_is_the_machine():
     assert cause.differences == ("kernel: 6.1 -> 6.2",)
 
 
-def test_both_of_one_metric_are_told_together():
-    (cause,) = causes([change(), change(BARE, -5.0)])
-    began = "bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5"
-    assert cause.sentence.startswith(began)
-    assert len(cause.changes) == 2
-
-
 def test_what_came_in_one_night_on_one_partition_in_one_direction_has_one_cause():
     together = [change(metric=f"metric{number}") for number in range(5)]
     (cause,) = causes(together)

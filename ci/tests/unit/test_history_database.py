@@ -55,18 +55,6 @@ def altered(path, statement, *values):
     connection.close()
 
 
-def test_no_session_is_read_before_the_one_before_it_was_taken(path, store, monkeypatch):
-    """A night's JSON may be tens of megabytes, and a night looks at a hundred of them."""
-    for name in ("First", "Second", "Third"):
-        store(raw(row(), name=name))
-    texts, taken, parse = [], [], database._session
-    monkeypatch.setattr(database, "_session", lambda text: texts.append(text) or parse(text))
-    for session in database.read(path, []):
-        taken.append(session.testcases[0]["name"].split()[0])
-        assert len(texts) == len(taken)
-    assert taken == ["First", "Second", "Third"]
-
-
 def test_a_period_and_a_brace_on_the_command_line(path, store):
     """With a brace ReFrame's own queries fail: they are not used."""
     store(raw(name="Old"), began=NOON)

@@ -43,64 +43,45 @@ def found(text, host=HOST, **facts):
     return {finding.topic: (finding.state, f"{finding.text} -> {finding.remedy}") for finding in found}
 
 
+FABRIC = {**HOST, "fabric": ["mlx5_0: InfiniBand"], "gpus": ["NVIDIA H100"]}
+OPEN_MPI = "library /usr/lib/libmpi.so.40"
+VERBS = "library /usr/lib/libibverbs.so.1\nlibrary /usr/lib/libibverbs.so.1.14"
+
+
 @pytest.mark.parametrize(
-    ("text", "state", "said"),
+    ("text", "host", "topic", "state", "said"),
     [
         # MPICH 5 in /opt, as a centre's recipes have it; the host has Open MPI.
-        (
-            "libc glibc 2.35\nlibrary /opt/mpich/lib/libmpi.so.12",
-            "note",
-            "not possible: the host has Open MPI, which has an",
-        ),
-        # Open MPI 4.0 on Ubuntu 20.04, whose C library is older than the host's.
-        (
-            "libc glibc 2.31\nlibrary /usr/local/lib/libmpi.so.40",
-            "note",
-            "hardly possible: the host's MPI is built for glibc 2.36",
-        ),
-        # Alpine has no GNU C library.
-        ("libc \nlibc musl\nlibrary /usr/lib/libmpi.so.40", "note", "hardly possible"),
+        ("library /opt/mpich/lib/libmpi.so.12", HOST, "integrated", "note", "not possible: the host has Open MPI"),
+        # Open MPI 4.0 on Ubuntu 20.04, whose C library is older than the host's; Alpine has no GNU C library.
+        (f"libc glibc 2.31\n{OPEN_MPI}", HOST, "integrated", "note", "hardly possible: the host's MPI is built"),
+        (f"libc \nlibc musl\n{OPEN_MPI}", HOST, "integrated", "note", "hardly possible"),
         # Open MPI 3.1 has the ABI of all later ones.
-        ("libc glibc 2.36\nlibrary /usr/local/lib/libmpi.so.40", "ok", "possible: libmpi.so.40 of the host"),
+        (f"libc glibc 2.36\n{OPEN_MPI}", HOST, "integrated", "ok", "possible: libmpi.so.40 of the host"),
+        ("library /lib/libmpi.so.20\nlibrary /lib/libmpi.so.20.1", HOST, "MPI", "note", "none: libmpi.so.20 is of no"),
+        ("libc glibc 2.36\nsystem Debian", HOST, "MPI", "note", ""),
+        ("libc glibc 2.36\nsystem Debian", HOST, "integrated", None, ""),
+        ("libc glibc 2.36\nsystem Debian", HOST, "system", "ok", "Debian, glibc 2.36 -> "),
+        (OPEN_MPI, {**HOST, "pmi": ["none", "pmix"]}, "launcher", "ok", ""),
+        (OPEN_MPI, {**HOST, "pmi": ["none", "pmix_v4"]}, "launcher", "ok", ""),
+        (OPEN_MPI, {**HOST, "pmi": ["none", "pmi2"]}, "launcher", "PROBLEM", ""),
+        (OPEN_MPI, HOST, "launcher", None, ""),
+        (VERBS, FABRIC, "fabric", "ok", "libibverbs.so.1 -> "),
+        (VERBS, FABRIC, "GPU", "note", ""),
+        (OPEN_MPI, FABRIC, "fabric", "note", ""),
+        ("program gmx_mpi", HOST, "checks", "ok", "GROMACS (gmx_mpi) -> "),
     ],
 )
-def test_whether_the_hosts_mpi_can_take_the_place_of_the_images(text, state, said):
-    assert found(text)["integrated"][0] == state
-    assert found(text)["integrated"][1].startswith(said)
-
-
-def test_an_image_without_mpi_or_with_one_that_nobody_has_any_more():
-    state, text = found("libc glibc 2.28\nlibrary /usr/lib/libmpi.so.20\nlibrary /usr/lib/libmpi.so.20.10.1")["MPI"]
-    assert state == "note"
-    assert text.startswith("none: libmpi.so.20 is of no ABI that is known -> for one node only, or rebuild it")
-    findings = found("libc glibc 2.36\nsystem Debian GNU/Linux 12")
-    assert (findings["MPI"][0], "integrated" in findings) == ("note", False)
-    assert findings["system"] == ("ok", "Debian GNU/Linux 12, glibc 2.36 -> ")
+def test_what_an_image_has_is_compared_with_what_the_machine_has(text, host, topic, state, said):
+    findings = found(text, host)
+    assert findings.get(topic, (None, ""))[0] == state
+    assert findings.get(topic, (None, ""))[1].startswith(said)
 
 
 def test_an_image_of_another_architecture_is_not_fit():
     findings = image_command.findings(replace(image("libc glibc 2.36"), architecture="aarch64"), HOST)
     assert not image_command.is_fit(findings)
     assert findings[0].text == "aarch64, and this machine is x86_64"
-
-
-@pytest.mark.parametrize(
-    ("plugins", "state"),
-    [(["none", "pmix"], "ok"), (["none", "pmix_v4"], "ok"), (["none", "pmi2"], "PROBLEM"), ([], None)],
-)
-def test_what_srun_has_to_speak(plugins, state):
-    findings = found("libc glibc 2.36\nlibrary /usr/lib/libmpi.so.40", {**HOST, "pmi": plugins})
-    assert findings.get("launcher", (None, ""))[0] == state
-
-
-def test_libraries_for_what_the_host_has():
-    names = ["libibverbs.so.1", "libibverbs.so.1.14", "libmpi.so.40"]
-    text = "\n".join(["libc glibc 2.36", *(f"library /usr/lib/{name}" for name in names)])
-    host = {**HOST, "fabric": ["mlx5_0: InfiniBand"], "gpus": ["NVIDIA H100"]}
-    findings = found(text, host)
-    assert findings["fabric"] == ("ok", "libibverbs.so.1 -> ")
-    assert findings["GPU"][0] == "note"
-    assert found("libc glibc 2.36", host)["fabric"][0] == "note"
 
 
 def test_variables_that_hurt_are_named_and_others_are_not():
@@ -116,7 +97,6 @@ def test_programs_of_checks_are_found_by_name():
     assert programs["gmx_mpi"] == "GROMACS"
     assert programs["pw.x"] == "QuantumEspresso"
     assert not {"cat", "python", "java"} & programs.keys()
-    assert found("program gmx_mpi")["checks"] == ("ok", "GROMACS (gmx_mpi) -> ")
 
 
 def test_a_slow_start_is_worth_a_word():

@@ -1,61 +1,30 @@
-"""A listing is quick: generating a case costs no walk of the stack."""
+"""containercheck list: what it prints of each check, and why it lists nothing."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from conftest import REPOSITORY
-
-#: Lists checks, and says last how often ReFrame walked the stack.
-LIST = """
-import inspect, sys
-from reframe.frontend import cli
-walks, walk = [], inspect.stack
-inspect.stack = lambda *context: walks.append(1) or walk(*context)
-try:
-    cli.main()
-finally:
-    print(len(walks), "walks")
-"""
-CHECK = """
-import reframe as rfm
-from containercheck import ContainerCheck
-from reframe.core.builtins import parameter, run_after
+from conftest import run_command
 
 
-@rfm.simple_test
-class Named(ContainerCheck):
-    variant = parameter(["bare"])
-    num_nodes = parameter([1])
-    place = parameter(range(20))
-    recipe = "startup"
-    smoke_test = True
-
-    @run_after("init")
-    def name_variables(self):
-        self.env_vars["PLACE"] = str(self.place)
-        print(self.env_vars)
-"""
+def test_list_prints_variants_nodes_tags_and_maintainers_of_each_check():
+    listed = run_command("list", "-n", "^(StartUp|IOzone)")
+    assert [" ".join(line.split()) for line in listed.stdout.splitlines()] == [
+        "check description variants nodes tags maintainers",
+        "IOzone IOzone bare, generic 1 io the containercheck developers",
+        "StartUp container start-up and tear-down, memory bare, integrated, generic 1 smoke "
+        "the containercheck developers",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("options", "variables"),
+    ("arguments", "status", "message"),
     [
-        ([], "{'PLACE': '19'}"),
-        # Where the command line sets variables, ReFrame's walk is paid for, and they are there.
-        (["-S", "env_vars=A:2"], "{'A': '2', 'PLACE': '19'}"),
+        (["-n", "Nothing"], 2, "list: error: no check is selected\n"),
+        (["--bad"], 64, "list: error: unrecognized arguments: --bad: see --help and reframe --help\n"),
+        (["-C", "/none.py"], 2, "list: error: failed to load configuration: "),
     ],
 )
-def test_a_case_has_its_variables_and_costs_no_walk_of_the_stack(tmp_path, options, variables):
-    file = tmp_path / "named.py"
-    file.write_text(CHECK)
-    arguments = ["-c", file, "-l", *options]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY / "checks")}
-    words = [sys.executable, "-c", LIST, *map(str, arguments)]
-    result = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert variables in result.stdout, result.stdout + result.stderr
-    walks = int(result.stdout.splitlines()[-1].split()[0])
-    # Each class costs some.
-    assert walks < 6 or options, result.stdout
+def test_list_prints_why_it_lists_nothing(arguments, status, message):
+    listed = run_command("list", *arguments)
+    assert listed.returncode == status
+    assert message in listed.stderr

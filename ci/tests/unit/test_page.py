@@ -319,14 +319,6 @@ def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_of_skips():
     assert table.rows[1].cells[2][0].link == links[cases[3].key]
 
 
-def test_a_case_that_was_aborted_before_it_was_skipped_leads_to_the_abort():
-    runs = [made.case(result="abort"), made.case(result="skip", skip_reason=LEFT)]
-    (case,) = collected(*runs)
-    ((failed, run),) = page_cases.failures([case])
-    link = page_cases.links([failed], by_reason([case]))[case.key]
-    assert (link.anchor, states.state_of(case), run.result) == ("failure-1", states.UNMEASURED, "abort")
-
-
 def report(words, *raw):
     """Return a report of a session with these arguments of ReFrame's."""
     info = {"cmdline": shlex.join(["/venv/bin/reframe", "-r", "-c", "checks/", *words])}

@@ -1,18 +1,15 @@
-"""Proposed references: the rule, what of the database counts, and what becomes of the files. With real databases."""
+"""Proposed references: the rule, what of the database counts, and what becomes of the files."""
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import re
-import sqlite3
 import subprocess
 import sys
-import uuid
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import made
 import numpy as np
 import pytest
 import yaml
@@ -21,8 +18,6 @@ from containercheck.application import references
 from containercheck.command import main
 from containercheck.command.references import QUANTILE, NoReference, Reference, put
 from containercheck.session.reframe_process import Workplace
-from reframe.core.runtime import runtime
-from reframe.frontend.reporting.storage import StorageBackend
 
 NIGHTS = [100, 101, 99, 102, 98, 100.5, 99.5, 101, 99, 100, 100, 100]
 
@@ -123,21 +118,6 @@ def test_what_somebody_wrote_is_left_alone(text, keys, why):
         put(text, keys, (5.0, -0.1, None, "x"), COMMENT)
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """Run two made checks, once, and return ReFrame's report of it."""
-    place = tmp_path_factory.mktemp("session")
-    (place / "checks").mkdir()
-    text = (Path(__file__).parents[1] / "slow_checks.py").read_text()
-    axis = "\n\n@rfm.simple_test\nclass Sized(Base):\n    size = parameter([1, 2], loggable=True)\n"
-    (place / "checks" / "made.py").write_text(text + axis)
-    write_settings(place / "site.py")
-    words = ["reframe", "-C", "site.py", "-c", "checks", "-r", "-n", "Fine|Sized", "--report-file=report.json"]
-    words[0] = str(Path(sys.executable).parent / words[0])
-    subprocess.run(words, cwd=place, check=True, stdout=subprocess.DEVNULL)
-    return json.loads((place / "report.json").read_text())
-
-
 def write_settings(path, **extras):
     write_site(path, {"one": {"launcher": "local", "extras": {"containercheck": extras}}})
 
@@ -157,23 +137,27 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def night(place, report):
-    """Store a session of a night, as ReFrame stores it, so many nights ago."""
+def night(place):
+    """Store a session of a night, so many nights ago."""
+    stored = []
 
     def store(ago, rate, change=lambda case: None):
-        session = copy.deepcopy(report)
         # Two o'clock in the morning.
         ended = datetime.now().replace(hour=2, minute=0) - timedelta(days=ago)
-        ident = str(uuid.uuid4())
-        session["session_info"].update(uuid=ident, time_start_unix=ended.timestamp(), time_end_unix=ended.timestamp())
-        session["session_info"]["nightly"] = ended.date().isoformat()
-        (only,) = session["runs"]
-        for number, case in enumerate(only["testcases"]):
-            case.update(job_completion_time_unix=ended.timestamp(), uuid=f"{ident}:0:{number}")
-            case["results"][0].update(better="higher", baseline=rate * int(case.get("size", 1)))
+        on = {"system": "here", "partition": "one"}
+        cases = [made.case("Fine", "bare", rows=[made.alone("rate", rate, unit="x")], **on)]
+        for size in (1, 2):
+            rows = [made.alone("rate", rate * size, unit="x")]
+            cases.append(made.case("Sized", "bare", rows=rows, axes=f" %size={size}", size=size, **on))
+        for case in cases:
+            case.update(job_completion_time_unix=ended.timestamp())
             change(case)
-        runtime().site_config.add_sticky_option("storage/sqlite_db_file", str(place.directory / "results.db"))
-        StorageBackend.default().store(session)
+        times = {"time_start_unix": ended.timestamp(), "time_end_unix": ended.timestamp()}
+        info = {"uuid": str(len(stored)), "nightly": ended.date().isoformat(), **times}
+        stored.append({"session_info": info, "runs": [{"testcases": cases}]})
+        database = place.directory / "results.db"
+        database.unlink(missing_ok=True)
+        made.store(database, stored)
 
     return store
 
@@ -309,16 +293,3 @@ def test_what_cannot_be_read_is_one_line(place, night, nights, run):
         assert (status, diff) == (2, "")
         assert why in said
         assert len(said.splitlines()) == 1
-
-
-def test_a_brace_on_a_command_line_and_a_damaged_session_stop_nothing(place, night, nights, run):
-    nights(NIGHTS)
-    with sqlite3.connect(place.directory / "results.db") as connection:
-        connection.execute("UPDATE sessions SET json_blob = replace(json_blob, '-n Fine', '-n }') WHERE rowid = 2")
-        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 999) WHERE rowid = 3")
-    connection.close()
-    status, diff, said = run("-n", "Fine")
-    assert status == 0
-    assert "median of 11 nights" in diff
-    (line,) = said.splitlines()
-    assert "is left out: " in line

@@ -107,40 +107,6 @@ def test_documents_come_one_after_the_other():
     assert figures == sorted(figures)
 
 
-#: Figures that show a measurement, by document; the others are drawings. MIPT has none.
-MEASURED = {
-    "D12.5": ["9", "11", "13", "14", "15", *map(str, range(17, 24))],
-    "D12.6": [
-        *(f"4.{number}" for number in range(1, 6)),
-        "5.1",
-        *(f"6.{number}" for number in range(5, 14)),
-        *(f"7.{number}" for number in range(1, 6)),
-        *(f"8.{number}" for number in range(4, 14)),
-        *(f"9.{number}" for number in range(1, 8)),
-    ],
-    "SANDIA": ["1", "2", "3", "4", "5"],
-    "CHPCE": [str(number) for number in range(2, 20)],
-}
-
-
-def numbers(place):
-    """Yield the numbers of the figures of a place, such as ``figures 8.4, 8.6 to 8.8``."""
-    words = re.search(r"figures? ((?:[\d.]+(?:, | to )?)+)", place)
-    for part in words[1].rstrip(", ").split(", ") if words else ():
-        first, _, last = part.partition(" to ")
-        chapter, _, number = first.rpartition(".")
-        for counted in range(int(number), int((last or first).rpartition(".")[2]) + 1):
-            yield f"{chapter}.{counted}" if chapter else str(counted)
-
-
-@pytest.mark.parametrize("document", MEASURED)
-def test_no_figure_of_a_document_is_missing(document):
-    there = {
-        number for statement in STATEMENTS if statement.document == document for number in numbers(statement.place)
-    }
-    assert sorted(there) == sorted(MEASURED[document])
-
-
 #: Metrics that a check adds for some of its cases.
 ADDED = {
     "IOzone": {"random_write", "stride_read"},

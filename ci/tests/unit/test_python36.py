@@ -127,20 +127,3 @@ def test_what_runs_on_nodes_imports_the_standard_library_only():
     files = [*(PACKAGE / "job").rglob("*.py"), *(REPOSITORY / "checks" / "src" / script for script in SCRIPTS)]
     names = {name for path in files for name in imported(path) if not name.startswith("containercheck.job")}
     assert {name.split(".")[0] for name in names} - sys.stdlib_module_names == set()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "if (size := len([])):\n    pass\n",
-        "import dataclasses\n",
-        "import subprocess\nsubprocess.run([], text=True)\n",
-        "def f(names: list[str]):\n    pass\n",
-        "def f(path):\n    path.unlink(missing_ok=True)\n",
-        "def f() -> str | None:\n    pass\n",
-    ],
-)
-def test_what_3_6_does_not_have_is_found(tmp_path, text):
-    path = tmp_path / "newer.py"
-    path.write_text(text)
-    assert vermin(path) or newer(path)

@@ -125,54 +125,6 @@ def test_every_number_of_ours_is_found_by_the_case_that_it_is_of(path):
     assert mistakes(path) == []
 
 
-#: Machines of the documents, and the checks whose metrics have a published number there. The others' documents show
-#: pictures only, or measured what no check measures.
-PUBLISHED = {
-    "aris": {"GROMACS", "GROMACSHybrid"},
-    "cc-in2p3": {"DB12", "RAMP"},
-    "chpce": {"HPCC", "IOzone", "StartUp"},
-    "cte-power": {"Alya"},
-    "ec2": {"IMB"},
-    "excess": set(),
-    "kay": set(),
-    "lenox": {"Alya", "BTMZ", "HPCG"},
-    "marconi": set(),
-    "marenostrum4": {"Alya"},
-    "mipt": {"HPL"},
-    "thunderx": {"Alya"},
-    "volta": {"HPCG", "IMB"},
-}
-#: Systems that no document has.
-OWN = {"generic", "virtual-cluster", "cray-ex", "eessi", "mycluster"}
-
-
-def test_every_machine_of_the_documents_has_its_published_numbers():
-    assert {name.split(":")[0] for name in PARTITIONS} - OWN == PUBLISHED.keys()
-    found = {machine: set() for machine in PUBLISHED}
-    for path in (CHECKS / "references").glob("*.yaml"):
-        for partition in yaml.safe_load(path.read_text())[path.stem].keys() - {"$index"}:
-            found.setdefault(partition.split(":")[0], set()).add(path.stem)
-    assert {machine: checks for machine, checks in found.items() if machine not in OWN} == PUBLISHED
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "mistake"),
-    [
-        ('"mipt:pair"', '"mipt:pairs"', "no partition mipt:pairs"),
-        (" 64000:", " 65536:", "size is never 65536"),
-        (" generic:", " general:", "variant is never 'general'"),
-        (" HPL: [211.4", " Linpack: [211.4", "no metric Linpack"),
-        ("[31.0, -1.0, 1.0", "[31.0, null, 1.0", "HPL_overhead has one end only"),
-        ("[31.0, -1.0, 1.0", "[1.0, -0.5, 0.5", "HPL_overhead has a range of 1 %, less than the tolerance"),
-    ],
-)
-def test_a_number_of_nothing_that_there_is_is_a_mistake(tmp_path, old, new, mistake):
-    text = (CHECKS / "references" / "HPL.yaml").read_text()
-    assert old in text
-    (tmp_path / "HPL.yaml").write_text(text.replace(old, new))
-    assert mistake in mistakes(tmp_path / "HPL.yaml")
-
-
 def test_the_published_overhead_of_an_input_is_not_that_of_the_default_one():
     tree = yaml.safe_load((CHECKS / "references" / "GROMACS.yaml").read_text())["GROMACS"]
     assert of_case(tree, "published", "aris:gpu", 16) == {"rate_overhead": [75.0, -0.05, 0.05, "%"]}

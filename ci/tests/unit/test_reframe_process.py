@@ -268,22 +268,6 @@ def case_of(name, file, seconds):
 # ReFrame's configuration, as a session asks for it
 
 
-def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, monkeypatch):
-    """ReFrame sets a variable when it is imported, which may be after the first question."""
-    (tmp_path / "config.py").write_text("site_configuration = {}\n")
-    place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py")
-    started, start = [], subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *words, **facts: started.append(words) or start(*words, **facts))
-    monkeypatch.delenv("RFM_INSTALL_PREFIX", raising=False)
-    reframe_process.configuration([], place)
-    monkeypatch.setenv("RFM_INSTALL_PREFIX", str(tmp_path))
-    reframe_process.configuration([], place)
-    assert len(started) == 1
-    # A variable that changes the answer makes it another query.
-    monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "elsewhere"))
-    assert reframe_process.configuration([], place).stage == tmp_path / "elsewhere"
-
-
 HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, "pass", scheduler="local")
 
 

@@ -30,10 +30,10 @@ def runtime(monkeypatch):
 def nodes_say(monkeypatch):
     """Let the nodes of any partition give this answer, and this machine another."""
 
-    def say(text="", error=None):
+    def say(text="", error=None, here="glibc 2.99"):
         answer = hosts.HostAnswer({} if error else {"host": {"libc": text}}, error)
         monkeypatch.setattr(hosts, "ask", lambda partition: answer)
-        monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
+        monkeypatch.setattr(os, "confstr", lambda name: here)
 
     return say
 
@@ -68,26 +68,21 @@ def test_the_oldest_that_is_not_older_than_the_host(libc, expected):
     assert hosts.release_for(libc) == expected
 
 
-def test_the_nodes_are_asked_and_not_this_machine(nodes_say):
-    nodes_say("glibc 2.36")
-    assert release_of(REMOTE) == "bookworm"
-    nodes_say("glibc 2.41")
-    assert release_of(REMOTE) == "trixie"
-
-
-def test_where_jobs_run_here_this_machine_answers(nodes_say, monkeypatch):
-    nodes_say("glibc 2.36")
-    assert release_of(HERE) == "trixie"
-    monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.36")
-    assert release_of(HERE) == "bookworm"
-
-
-def test_the_person_and_the_site_choose_another(nodes_say):
-    nodes_say(error=hosts.UnknownError("nobody is asked"))
-    site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
-    assert release_of(site) == "trixie"
-    wanted = replace(WANTED, release="bookworm")
-    assert release_of(site, wanted) == "bookworm"
+@pytest.mark.parametrize(
+    ("site", "wanted", "on_nodes", "here", "release"),
+    [
+        (REMOTE, WANTED, "glibc 2.36", "glibc 2.41", "bookworm"),
+        (REMOTE, WANTED, "glibc 2.41", "glibc 2.36", "trixie"),
+        # Where jobs run here, this machine answers.
+        (HERE, WANTED, "glibc 2.41", "glibc 2.36", "bookworm"),
+        # The site and the person choose another one.
+        (replace(REMOTE, release="trixie"), WANTED, "", "", "trixie"),
+        (replace(REMOTE, release="trixie"), replace(WANTED, release="bookworm"), "", "", "bookworm"),
+    ],
+)
+def test_the_release_is_chosen_or_that_of_the_hosts_of_the_jobs(nodes_say, site, wanted, on_nodes, here, release):
+    nodes_say(on_nodes, here=here)
+    assert release_of(site, wanted) == release
 
 
 @pytest.mark.parametrize(

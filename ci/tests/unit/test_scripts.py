@@ -15,7 +15,7 @@ from containercheck import skip_unless
 from containercheck.application.declare import skip_without_threads
 from containercheck.job import architectures, contract
 from containercheck.job.outputs import reasons
-from isolation import EXPECTED, OWN, PROTECTED, SHARED
+from isolation import PROTECTED, SHARED
 
 SOURCES = REPOSITORY / "checks" / "src"
 
@@ -105,11 +105,6 @@ def test_each_difference_of_two_containers_is_seen(monkeypatch, facts, name, ans
         lines = [f"cgroup {line}" for line in cgroup.read().splitlines()]
     lines += [f"namespace {name} {facts.pop(f'ns_{name}', identity)}" for name, identity in own.items()]
     assert program.answers([*lines, *(f"{name} {value}" for name, value in facts.items())])[name] == answer
-
-
-def test_runtimes_that_share_and_that_separate_are_told_apart():
-    assert EXPECTED["Apptainer"] == {**SHARED, **PROTECTED} and EXPECTED["Docker"] is OWN
-    assert all(SHARED[name] != OWN[name] for name in SHARED)
 
 
 # A program for a newer processor

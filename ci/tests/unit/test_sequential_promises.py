@@ -146,29 +146,16 @@ def test_the_simulation_judges_as_the_job_does(metrics, known):
     many = noise.shape[1]
     overheads = draw.choice([-0.6, -0.3, 0.0, 0.03, simulation.BOUND, 0.1, 0.2], many)
     changes = overheads + draw.choice([0.01, 0.05, 0.2], many) * noise
-    fast = simulation.judge(changes, metrics, give_up=True, known=known)
+    fast = simulation.judge(changes, metrics, known=known)
     prior = Prior(100 * known, "simulated") if known else None
     for sample in range(many):
         pairs = Pairs("lower", "ratio", NONE, simulation.TOLERANCE, metrics, prior=prior)
-        for number, change in enumerate(changes[:, sample]):
+        for change in changes[:, sample]:
             pairs.add(1.0, math.exp(change))
-            assert pairs.is_hopeless == fast.hopeless[number, sample]
         assert simulation.NUMBERS[pairs.verdict] == fast.verdict[sample]
         assert bool(fast.asks[sample]) == (pairs.open_kind == "faster" and pairs.decided_after is not None)
         after = pairs.decided_after if pairs.verdict != INCONCLUSIVE else None
         assert (after or HORIZON + 1) == fast.after[sample]
-
-
-@pytest.mark.parametrize("metrics", [1, 4])
-def test_the_simulation_ends_checks_as_the_job_does(metrics):
-    draw = np.random.default_rng(metrics)
-    changes = draw.choice([0.0, 0.1], 40) + draw.choice([0.03, 0.08, 0.2], 40) * draw.standard_normal((HORIZON, 40))
-    checked = simulation.checks(simulation.judge(changes, metrics, give_up=True), metrics, changes)
-    for check in range(40 // metrics):
-        its_changes = changes[:, check * metrics : (check + 1) * metrics]
-        verdicts, rounds = simulation.check_in_job(its_changes, [None] * metrics)
-        assert (verdicts, rounds) == (list(checked.metrics[check]), checked.rounds[check])
-        assert checked.verdict[check] == (-1 if -1 in verdicts else min(verdicts))
 
 
 def test_the_simulation_replaces_rounds_as_the_job_does():

@@ -241,14 +241,6 @@ def test_the_exit_status_shows_what_is_not_certain(kind, status, capsys):
 # What failed, and what did not run.
 
 
-def test_skips_are_grouped_by_reason_and_do_not_count_as_run():
-    skips = [made.case(nodes=nodes, result="skip", skip_reason="no software", provenance={}) for nodes in (1, 2, 4, 8)]
-    cases = made.cases([*skips, made.case(nodes=16, result="skip", skip_reason="no image", provenance={})])
-    assert selections.ran(cases) == []
-    skipped = ["not run:", "  Code (4 case(s)): no software", "  Code (1 case(s)): no image"]
-    assert view.lines(cases) == ["no case was run", *skipped]
-
-
 @pytest.mark.parametrize("phase", ["performance", "sanity"])
 @pytest.mark.parametrize("later", ["pass", "skip", "abort", "fail_deps"])
 def test_a_failure_is_final(phase, later):

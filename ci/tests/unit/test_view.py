@@ -50,17 +50,6 @@ def test_the_most_urgent_open_metric_is_shown(kind, state):
     assert line.rest == f"12 rounds; {opened(kind)['answer']}"
 
 
-def test_a_bare_case_has_its_value():
-    line = line_of(alone("rate", 123.456), variant="bare")
-    assert (line.state.shown, line.name, line.metric, line.value, line.rest) == (
-        "ran",
-        "Code bare",
-        "rate",
-        "123.5 ns/day",
-        "",
-    )
-
-
 def test_a_case_that_did_not_come_to_metrics_has_a_line_too():
     assert line_of(result="fail") == view.CaseLine(states.UNMEASURED, "Code generic")
     shown_view = CaseView(is_terminal=False)
