@@ -90,6 +90,12 @@ COMMANDS: Mapping[str, Command] = {
         {0: "containers can be compared with bare metal here", 2: "they cannot, or nothing could be asked"},
         note="It changes nothing. If jobs wait in a queue, a job of seconds asks a node of each partition.",
     ),
+    "list": Command(
+        "Lists the checks with their variants, node counts, tags and maintainers.",
+        ("--full",),
+        (("", "all checks"), ("-t smoke", "those with a tag"), ("--full -n GROMACS", "one with its full axes")),
+        {0: "they are listed", 2: "no check is selected, or one does not load"},
+    ),
     "site": Command(
         "Writes a first site file from the tables of the scheduler, for you to complete.",
         ("--system",),
