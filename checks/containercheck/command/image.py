@@ -181,8 +181,7 @@ def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[s
 
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
         # The report of the last session is not overwritten.
-        path = image if "://" in image else os.path.abspath(image)
-        words = [*options, "-S", f"ready_image={path}", *(word for name in names for word in ("-n", name))]
+        words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
         try:
             status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
         except CommandError as error:

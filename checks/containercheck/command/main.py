@@ -20,6 +20,7 @@ from containercheck.command.parsers import (
     COMMANDS,
     NOT_JUDGED,
     OWN_FAULT,
+    RENAMED_COMMANDS,
     Formatter,
     Parser,
     described,
@@ -64,6 +65,8 @@ def chosen(argv: Sequence[str]) -> str:
     """
     if argv and argv[0] in COMMANDS:
         return argv[0]
+    if argv and argv[0] in RENAMED_COMMANDS:
+        parser().error(f"{argv[0]} is now {RENAMED_COMMANDS[argv[0]]}")
     parser().parse_args(argv[:1])
     raise AssertionError("argparse exits if the first word is not a command")
 

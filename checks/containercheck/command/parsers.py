@@ -27,6 +27,14 @@ STATUSES: Mapping[int, str] = {
     WRONG_USAGE: "nothing was done: a wrong command line, system or directory, or another session here",
     OWN_FAULT: "a fault of containercheck itself, not a result",
 }
+#: Commands and options of earlier versions, and the present words for them.
+RENAMED_COMMANDS: Mapping[str, str] = {"estimate": "run --estimate"}
+RENAMED_OPTIONS: Mapping[str, str] = {
+    "--open": "--resume",
+    "--changed": "--acknowledge",
+    "--figures": "--table",
+    "--between": "the command compare",
+}
 #: An address with a user or a password (but not with an @ before a digest), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
@@ -64,13 +72,14 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks, and prints a line for each case, the failures and the open verdicts.",
-        ("--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--verbose"),
+        ("--image", "--minutes", "--node-hours", "--resume", "--estimate", "--full", "--here", "--table", "--verbose"),
         (
             ("", "all checks, in half an hour at most"),
             ("--minutes 90", "the same in 90 minutes"),
             ("-S seconds=60", "all checks, each for a minute at most"),
             ("--resume", "the open cases of the last session; their rounds count"),
             ("-n HPCC -S rounds=20", "one of them, with 20 rounds"),
+            ("--image my.sif -n '^GROMACS%'", "one of them, with an image of your own"),
         ),
         {
             0: "all is fine",
@@ -327,6 +336,9 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     command_parser = parser(name, words)
+    for option in (word.partition("=")[0] for word in argv):
+        if option in RENAMED_OPTIONS:
+            command_parser.error(f"{option} is now {RENAMED_OPTIONS[option]}")
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
     options, rest = command_parser.parse_known_args(argv)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, parsed
+from containercheck import reframe_internals
+from containercheck.command.parsers import BROKEN, COMMANDS, FINE, NOT_JUDGED, STATUSES, Parser, parsed
+from containercheck.job.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import push, table, view
 from containercheck.report.view import CaseView
 from containercheck.results import selections
@@ -84,7 +86,7 @@ def session(
     is_announced = conclude is None or bool(compared)
     if conclude is None:
         # An acceptance prints other tables.
-        conclude = conclude_with_metrics if settings.verbose else _conclude_shortly
+        conclude = conclude_with_metrics if settings.verbose or settings.table else _conclude_shortly
     lost = table.lost_lines(current.lost)
     if compared:
         # An unknown case is not accepted.
@@ -165,8 +167,12 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
+    # An acceptance has no --table and no --image.
+    with_table, image = getattr(options, "table", False), getattr(options, "image", None)
     if options.only_open and (options.estimate or options.node_hours):
         parser.error("--resume goes on with cases that ran: there is nothing to estimate")
+    if image:
+        rest = [*_of_image(image, rest, parser), *rest]
     return Settings(
         minutes=options.minutes,
         only_open=options.only_open,
@@ -174,7 +180,24 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         node_hours=options.node_hours,
         estimate=options.estimate,
         verbose=options.verbose,
+        table=with_table,
     )
+
+
+def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]:
+    """Return the arguments with which checks run this image instead of their own.
+
+    :param arguments: other arguments for ReFrame.
+    :raises SystemExit: there is no such image, or no check is named for it.
+    """
+    if not reframe_internals.options_of(arguments).name:
+        parser.error("an image is of one application: say which check runs it, -n NAME")
+    if "://" in image:
+        return ["-S", f"ready_image={image}"]
+    if not os.path.exists(image):
+        address = f"{REGISTRY_SCHEME}://NAME@sha256:DIGEST"
+        parser.error(f"there is no image {image}: give the path of a file or directory, or {address}")
+    return ["-S", f"ready_image={os.path.abspath(image)}"]
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

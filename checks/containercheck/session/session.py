@@ -47,6 +47,7 @@ class Settings:
     :ivar only_open: whether to continue the last session.
     :ivar arguments: all other arguments, for ReFrame.
     :ivar verbose: whether ReFrame's output is shown.
+    :ivar table: whether the session ends with the table of all metrics.
     """
 
     minutes: float | None
@@ -55,6 +56,7 @@ class Settings:
     node_hours: float | None = None
     estimate: bool = False
     verbose: bool = False
+    table: bool = False
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:

@@ -74,9 +74,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "write a page of it; in report, of the last night and its trends",
     },
+    "--image": {
+        "metavar": "IMAGE",
+        "help": "run the checks named by -n with this image, a path or an address, in place of their own",
+    },
     "--run": {"action": "store_true", "help": "also run the checks of the programs in the image"},
     "--night": {"action": "store_true", "help": "explain the last night, not the last session"},
     "--verbose": {"action": "store_true", "help": "also show ReFrame's output, which is in the log in any case"},
+    "--table": {"action": "store_true", "help": "end with the table of all metrics, and the images that ran"},
     "--system": {"metavar": "NAME", "help": "name of the system"},
     "--database": {
         "type": Path,

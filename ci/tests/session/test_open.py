@@ -162,7 +162,7 @@ from containercheck.command import acceptance, run
 from pathlib import Path
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 _, color, new, *arguments = sys.argv
-arguments = [color, "--verbose", *arguments]
+arguments = [color, "--verbose", "--table", *arguments]
 sys.exit(run.session(arguments, place, run.conclude_with_metrics, dict(old="one", new=new)))
 """
 

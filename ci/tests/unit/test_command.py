@@ -58,7 +58,10 @@ def test_every_option_belongs_to_a_command():
         (["run", "--minutes", "x"], "run: error: argument --minutes: 'x' is not a number above 0"),
         (["report", "--htm", "x"], "report: error: unrecognized arguments: --htm"),
         (["report", "--database", "x.db"], "report: error: name either reports"),
+        (["run", "--open"], "run: error: --open is now --resume"),
+        (["nightly", "--changed=x"], "nightly: error: --changed is now --acknowledge"),
         (["run", "-n", "estimate", "--minutes", "x"], "run: error: argument --minutes: 'x' is not a number above 0"),
+        (["estimate"], "containercheck: error: estimate is now run --estimate"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words, said):

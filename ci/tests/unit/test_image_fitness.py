@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import made
@@ -186,9 +185,23 @@ def test_an_application_is_run_by_its_name_or_by_that_of_its_program(here, monke
     assert "next: " in capsys.readouterr().out
     assert main.run("image", ["my.sif", "--run"], place) == 0
     assert main.run("image", ["my.sif", "-n", "HPCC"], place) == 0
-    image = f"ready_image={Path('my.sif').absolute()}"
-    assert asked == [["-S", image, "-n", "^GROMACS%"], ["-S", image, "-n", "HPCC"]]
+    assert asked == [["--image", "my.sif", "-n", "^GROMACS%"], ["--image", "my.sif", "-n", "HPCC"]]
     assert "note  GROMACS generic  not run: no MPI" in capsys.readouterr().out
+
+
+def test_a_session_with_an_image_names_a_check_and_an_image_that_is_there(tmp_path, capsys):
+    def refused(*words):
+        with pytest.raises(SystemExit):
+            run.asked(words)
+        return capsys.readouterr().err
+
+    assert "say which check runs it, -n NAME" in refused("--image", "my.sif")
+    assert "there is no image my.sif: give the path" in refused("--image", "my.sif", "-n", "HPCC")
+    (tmp_path / "my.sif").write_text("")
+    settings = run.asked(["--image", str(tmp_path / "my.sif"), "-n", "HPCC"])
+    assert settings.arguments == ("-S", f"ready_image={tmp_path}/my.sif", "-n", "HPCC")
+    address = "docker://code@sha256:0"
+    assert run.asked(["--image", address, "--name=HPCC"]).arguments[:2] == ("-S", f"ready_image={address}")
 
 
 # Pipelines of images
