@@ -202,13 +202,6 @@ UNLISTED = {
         proven=False,
         does="differs",
     ),
-    "no-loop-devices": Fault(
-        "sylabs#1824",
-        (r"no loop devices available",),
-        runtime=sometimes('{ echo "FATAL:   container creation failed: no loop devices available" >&2; exit 255; }')
-        + 'exec "$REAL" "$@"',
-        proven=False,
-    ),
     "preload-noise": Fault(
         "apptainer#2537",
         (r"\bSITE_QUIRK\b",),
@@ -227,14 +220,6 @@ UNLISTED = {
         (r"\bSEVERAL_LINES\b",),
         "case ${SEVERAL_LINES:-} in *SECOND=b*) ;; *) false ;; esac",
         {"APPTAINERENV_SEVERAL_LINES": "'first\n\nSECOND=b'"},
-    ),
-    "lost-mount": Fault(
-        "apptainer#2104",
-        (r"mount|squashfuse|helper|endpoint",),
-        f"{INSIDE} && {planted('lost-mount')} && {{ tries=0; while /bin/true && [ $tries -lt 100000 ]; do "
-        "tries=$((tries + 1)); done; ! /bin/true; }",
-        runtime='"$REAL" "$@" & pid=$!; sleep 1; pkill -P $pid squashfuse_ll; wait $pid',
-        does="ends",
     ),
     "clean-environment": Fault(
         "singularity#1110",
@@ -270,7 +255,7 @@ UNLISTED = {
     ),
     "personality": Fault(
         "setarch(8)",
-        (r"\bi686\b",),
+        (r"personality",),
         '[ "$(uname -m)" = i686 ]',
         runtime='exec setarch i686 "$REAL" "$@"',
     ),
@@ -280,12 +265,6 @@ UNLISTED = {
         '[ "$(cat /proc/self/oom_score_adj)" = 1000 ]',
         runtime='exec choom -n 1000 -- "$REAL" "$@"',
         does="dies",
-    ),
-    "ignored-signal": Fault(
-        "signal(7)",
-        (r"signal",),
-        "grep -q '^SigIgn:.*[4567cdef]...$' /proc/self/status",
-        runtime='trap "" TERM; exec "$REAL" "$@"',
     ),
     "memory-policy": Fault(
         "set_mempolicy(2)",

@@ -7,7 +7,6 @@ its ranks start in one job, and explains slow runs.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence

@@ -22,6 +22,7 @@ class Architecture(NamedTuple):
 
     ``instructions`` holds the machine code of one instruction per set, by the kernel's name of the set, the oldest
     first. No processor has the first one. ``end`` is the code that ends a program with exit status 0.
+    ``counting_call`` is the number of the system call perf_event_open.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Architecture(NamedTuple):
     portable: str
     instructions: Tuple[Tuple[str, bytes], ...]
     end: bytes
+    counting_call: int
 
 
 _TABLE = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",))
@@ -55,6 +57,7 @@ def _architecture(name: str) -> Architecture:
         row["portable"],
         tuple((instruction, bytes.fromhex(code)) for instruction, _, code in codes),
         bytes.fromhex(row["end"]),
+        int(row["counting_call"]),
     )
 
 
@@ -104,6 +107,11 @@ def processor(cpuinfo: str) -> Optional[str]:
             parts = match.groups()
             return _ARM_PARTS.get((parts[0], parts[-1])) or " ".join(parts).strip()
     return None
+
+
+def counting_call(name: str) -> int:
+    """Return the number of perf_event_open on an architecture; -1, which no kernel has, for an unknown one."""
+    return KNOWN[name].counting_call if name in KNOWN else -1
 
 
 def portable_kernels(name: Optional[str]) -> str:

@@ -49,7 +49,7 @@ LEAST, LONGER = 20.0, 4.0
 FEWEST = 3
 #: Most remedies of ranks that do not start: their starts take seconds.
 MOST_OF_START = 9
-#: Beginning of the name of a side whose runs print the times of their stages.
+#: Beginning of the name of a side with runs that print the times of their stages.
 TIMED = "timed_"
 #: Kinds of problems of runs that ended badly.
 BADLY = (HANG, RANKS, STATUS, UNREADABLE, WRONG, DIFFER)

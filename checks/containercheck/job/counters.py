@@ -1,4 +1,4 @@
-"""Count the instructions and cycles of a run's processes, where processors and kernel allow it (perf_event_open(2)).
+"""Count the instructions and cycles of a run's processes, if processors and kernel allow it (perf_event_open(2)).
 
 Linux, standard library only, Python 3.6 or newer. Processes inherit the counters of the thread that starts them.
 Processes that a daemon starts do not, and an executable with set-user-ID loses them: both are not counted.
@@ -10,8 +10,8 @@ import os
 import struct
 from typing import Any, Dict
 
-#: Numbers of the system call perf_event_open, by machine.
-_CALLS = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "riscv64": 241}
+from containercheck.job import architectures
+
 #: Kind and number of an event: perf_event.h. The time of tasks is in ns.
 INSTRUCTIONS, CYCLES, TASK_TIME, PAGE_FAULTS = (0, 1), (0, 0), (1, 1), (1, 2)
 #: Inherited by children; without the kernel and the hypervisor, as unprivileged users may count.
@@ -32,7 +32,7 @@ class Counter:
         # Type, size, number, period, kind of samples, times with each value, flags, and further fields.
         attributes = struct.pack("=IIQQQQQ16x", event[0], 64, event[1], 0, 0, 3, _FLAGS)
         function = ctypes.CDLL(None, use_errno=True).syscall
-        number = _CALLS.get(os.uname().machine, -1)
+        number = architectures.counting_call(os.uname().machine)
         # Of this thread, on all processors, without a group; closed in programs.
         self._file = function(number, ctypes.c_char_p(attributes), 0, -1, -1, ctypes.c_ulong(8))
         if self._file < 0:

@@ -56,7 +56,10 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] i
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 #: Beginnings of the names of libraries that compute: most of a program's time may be theirs.
-COMPUTING = r"libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
+COMPUTING = (
+    r"libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas"
+    r"|libgomp|libiomp5|libomp|libfftw3\w*"
+)
 #: Beginnings of the paths of the operating system's libraries.
 _OF_SYSTEM = ("/lib", "/usr/lib")
 #: Digests of libraries: see :func:`_digest_of_library`.

@@ -233,7 +233,7 @@ def notes(cases: Sequence[Case]) -> list[str]:
 
 
 def last_line(cases: Sequence[Case]) -> list[str]:
-    """Return the line on open verdicts, with what would close them; none without a comparison."""
+    """Return the line on open verdicts and the way to close them; none without a comparison."""
     judged, open_count = sum(len(selections.judged(case)) for case in cases), len(selections.open_metrics(cases))
     if not judged:
         return []

@@ -42,9 +42,9 @@ phase() {
     began=$now
 }
 phase PingPong
-srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores IMB-MPI1 -iter 5000,100 -map 128x2 PingPong
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores {{prefix}} IMB-MPI1 -iter 5000,100 -map 128x2 PingPong
 phase Allreduce
-srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores {{prefix}} IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
 phase end
 #= baseline: observe
 sh ./observe.sh ./{{side}}.observing

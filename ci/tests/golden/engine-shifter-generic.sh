@@ -23,7 +23,7 @@ python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 subject || true
 
 #= baseline: run
-srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+srun --cpus-per-task=1 --cpu-bind=cores {{prefix}} ./bin/pingpong 1.5 40
 #= baseline: observe
 srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
 #= subject: run

@@ -26,7 +26,7 @@ python3 $REPOSITORY/checks/containercheck/job enter subject preflight >subject.p
 python3 $REPOSITORY/checks/containercheck/job hostmpi verify subject
 
 #= baseline: run
-srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+srun --cpus-per-task=1 --cpu-bind=cores {{prefix}} ./bin/pingpong 1.5 40
 #= baseline: observe
 srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
 #= subject: run

@@ -27,7 +27,7 @@ python3 $REPOSITORY/checks/containercheck/job observe --ranks=16 subject || true
 cp $TMP/path/to/ueabs/gromacs/case-a/topol.tpr topol.tpr
 
 #= baseline: run
-srun --cpus-per-task=10 --cpu-bind=cores ./spack/.spack-env/view/bin/gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 10000
+srun --cpus-per-task=10 --cpu-bind=cores {{prefix}} ./spack/.spack-env/view/bin/gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 10000
 #= baseline: observe
 srun --cpus-per-task=10 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
 #= subject: run

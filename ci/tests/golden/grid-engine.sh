@@ -21,7 +21,7 @@ python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe subject || true
 
 #= baseline: run
-db12 multiple 32
+{{prefix}} db12 multiple 32
 #= baseline: observe
 sh ./observe.sh ./{{side}}.observing
 #= subject: run

@@ -33,7 +33,7 @@ cp "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/Si.pz-vbc.UPF "${ESPRESSO_PS
 
 #= baseline: run
 rm -rf scratch
-srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
+srun --cpus-per-task=1 --cpu-bind=cores {{prefix}} pw.x -in SiH4.in
 #= baseline: observe
 srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
 #= subject: run

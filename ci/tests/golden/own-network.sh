@@ -30,7 +30,7 @@ python3 $REPOSITORY/checks/containercheck/job observe --ranks=128 overlay || tru
 python3 $REPOSITORY/checks/containercheck/job observe --alone overlay' 2>overlay.prepare.err || cp overlay.prepare.err overlay.lost; cat overlay.prepare.err >&2
 
 #= baseline: run
-srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+srun --cpus-per-task=1 --cpu-bind=cores {{prefix}} ./bin/pingpong 1.5 40
 #= baseline: observe
 srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
 #= host: run

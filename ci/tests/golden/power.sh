@@ -25,7 +25,7 @@ python3 $REPOSITORY/checks/containercheck/job runtime subject
 python3 $REPOSITORY/checks/containercheck/job observe subject || true
 
 #= baseline: run
-srun --cpus-per-task=1 --cpu-bind=cores hpcc
+srun --cpus-per-task=1 --cpu-bind=cores {{prefix}} hpcc
 #= baseline: observe
 sh ./observe.sh ./{{side}}.observing
 #= subject: run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,10 @@ def runs_every_variant(session, settings, check):
 
 
 def test_a_recipe_for_open_mpi_alone_is_a_skip(session, mpich_site):
-    result = session(
-        "-C", mpich_site(), "-n", "MueLu%.*generic", "-S", "rounds=1", checks=REPOSITORY / "checks" / "muelu.py"
-    )
+    # Debian's Trilinos is built for Open MPI: bare is a program of the site's.
+    settings = mpich_site(software={"MueLu": {"executable": "/usr/bin/true"}})
+    only = ["-n", "MueLu%.*generic", "-S", "rounds=1"]
+    result = session("-C", settings, *only, checks=REPOSITORY / "checks" / "muelu.py")
     case = result.case("generic", "MueLu")
     assert case["skip_reason"].startswith("no image: muelu.def is for Open MPI only"), result.output
 

@@ -45,11 +45,11 @@ def test_a_file_is_fetched_once(served, fetch, tmp_path):
     assert first.returncode == 0, first.stderr
     # A damaged file is fetched again, and so is one whose record has another pin that begins like this one.
     (tmp_path / "published").write_text("OTHER words")
-    assert "is corrupt, building it again" in fetch(reference).stdout
+    assert "is not intact, building it again" in fetch(reference).stdout
     (record,) = (tmp_path / "cache").glob("*.json")
     known = json.loads(record.read_text())
     record.write_text(json.dumps({**known, "pin": known["pin"][:12] + 52 * "0"}))
-    assert "is corrupt, building it again" in fetch(reference).stdout
+    assert "is not intact, building it again" in fetch(reference).stdout
     assert (tmp_path / "published").read_text() == "some words\n"
     file.unlink()
     again = fetch(reference)

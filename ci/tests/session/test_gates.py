@@ -139,7 +139,7 @@ def test_no_command_runs_anything_where_a_variable_does_not_exist(place, capsys,
     place.report.write_text(kept)
     command, *others = words
     assert main.run(command, [*others, "-S", "Planted.second=10"], place) == 64
-    said = "-S Planted.second=10: Planted has no variable second: did you mean seconds?"
+    said = "-S Planted.second=10: there is no such variable: did you mean seconds?"
     assert said in capsys.readouterr().err
     assert place.report.read_text() == kept
     assert not list(place.directory.rglob("rfm_job.sh"))

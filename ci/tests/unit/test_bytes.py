@@ -127,13 +127,10 @@ ASCII = {
     "job/runtime_start": 1,
     "job/variables": 1,
     "report/page/plots": 1,
-    "report/page/published": 1,
     "results/exported": 1,
     "session/reframe_process": 1,
     "site/sites": 1,
     "software/__init__": 1,
-    # It handles the error.
-    "command/site": 1,
 }
 UNSAFE = re.compile(r"\.read_text\(\)|\.decode\(\)|text=True,(?!\s*errors=)")
 

@@ -46,7 +46,7 @@ def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
     container = replace(IMAGE, host_mpi=HostMpi("mpichversion", family="mpich"))
     found = made(replace(INTEGRATED, program=program, container=container))
     assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so cat")
-    assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
+    assert any(" hostmpi plan subject" in command for command in found.needs.prepare)
 
 
 def ask_loader(tmp_path, program, library="/no/such/library.so"):
@@ -170,7 +170,7 @@ def test_what_a_side_sees_is_asked_through_its_launcher_and_without_a_program_th
     launched = commands.side_commands(ranked, SITE, LAYOUT, "/stage", observed=True).others["observe"]
     assert launched.startswith("srun {{start}} apptainer ")
     found = commands.side_commands(
-        INTEGRATED.changed(launcher=Launcher("measure --repeats 5 --")), SITE, LAYOUT, "/stage", observed=True
+        replace(INTEGRATED, launcher=Launcher("measure --repeats 5 --")), SITE, LAYOUT, "/stage", observed=True
     )
     assert "measure --repeats 5 -- " in found.script and "measure" not in found.others["observe"]
     assert found.others["observe"].endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import containercheck
@@ -83,7 +84,9 @@ def dry_run(monkeypatch, tmp_path):
             return 1
 
         monkeypatch.setattr(reframe_process, "reframe", reframe)
-        monkeypatch.setattr(preconditions, "require", lambda arguments, place, **_: (place, tmp_path))
+        monkeypatch.setattr(
+            preconditions, "require", lambda arguments, place, **_: replace(place, stage_directory=tmp_path)
+        )
         return Workplace(tmp_path, report_file=tmp_path / "report.json")
 
     return of

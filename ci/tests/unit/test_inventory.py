@@ -109,7 +109,8 @@ def test_the_pmi_plugins_of_srun(programs, said, plugins):
 def test_the_mpi_libraries_that_the_loader_finds(programs):
     write_program(
         programs / "ldconfig",
-        "echo '	libmpich.so.12 (libc6) => x'; echo '	libmpi.so.40 (libc6,x86-64) => /lib/libmpi.so.40'",
+        "echo '	libmpich.so.12 (libc6) => /lib/libmpich.so.12';"
+        " echo '	libmpi.so.40 (libc6,x86-64) => /lib/libmpi.so.40'",
     )
     write_program(programs / "ompi_info", "echo '       Package: Debian OpenMPI'; echo '      Open MPI: 4.1.4'")
     libraries = [(library["title"], library["version"]) for library in inventory.mpi_libraries()]

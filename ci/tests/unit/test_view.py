@@ -135,7 +135,7 @@ def test_a_session_ends_with_counts_failures_questions_and_what_was_not_run():
     )
     assert lines[0] == "4 case(s): 1 fail, 1 too slow?, 1 pass, 1 measured"
     assert lines[1] == "FAILED: B generic: wrong energy"
-    assert lines[2].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
+    assert lines[2].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 ± 2 %")
     assert lines[-2:] == ["not run:", "  E (1 case(s)): no software: E is licensed"]
     assert view.ending([])[0] == "no case was run"
 

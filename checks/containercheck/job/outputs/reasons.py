@@ -100,7 +100,7 @@ _TAGS = re.compile(
     r"^(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
 )
-#: A shell's words on a run of ours, before it repeats the command.
+#: A shell's words on the death of a run, before it repeats the command.
 _RUN_DIED = re.compile(rf"^({contract.RUNS}/\S+/{contract.SCRIPT}: line \d+: +\d+ [A-Z]\w+(?:[ -]\w+)*)\b.*")
 _RULER = re.compile(r"\W*$")
 #: The rulers around a help text of Open MPI.

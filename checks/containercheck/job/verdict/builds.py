@@ -43,13 +43,13 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
                 installed, packed = packed_tree["executable"]
                 by_packed = packed_tree.get(LIBRARIES, {})
                 in_tree = {**{each: each for each in by_packed.values()}, **by_packed}
-                libraries = {name: in_tree.get(each, "") for name, each in run.get(LIBRARIES, {}).items()}
-                system = {
-                    name: each
-                    for name, each in run.get(LIBRARIES, {}).items()
-                    if each and each not in in_tree and re.match(processes.COMPUTING, name)
+                loaded = run.get(LIBRARIES, {})
+                others = {name: each for name, each in loaded.items() if each and each not in in_tree}
+                own = {
+                    "executable": installed if digest == packed else digest,
+                    LIBRARIES: {name: in_tree.get(each, "") for name, each in loaded.items()},
+                    SYSTEM: {name: each for name, each in others.items() if re.match(processes.COMPUTING, name)},
                 }
-                own = {"executable": installed if digest == packed else digest, LIBRARIES: libraries, SYSTEM: system}
                 builds[run["side"]] = {**builds[run["side"]], **own}
     return {side: build for side, build in builds.items() if build}
 

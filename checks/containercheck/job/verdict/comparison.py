@@ -280,7 +280,6 @@ class Comparison(NamedTuple):
             rounds_needed=self.pairs.rounds_needed if is_open and not self.is_refuted else None,
             round_seconds=round(self.round_seconds, 2),
             open_kind=self.open_kind,
-            bound=self.pairs.bound if is_open else None,
             answer=self.answer if is_open else "",
             known_spread=prior.spread if prior else None,
             spread_source=prior.source if prior else "",
@@ -306,7 +305,6 @@ def baseline_row(metric: Any, label: str, values: Sequence[float]) -> Dict[str, 
         baseline_error=mean_error(values),
         baseline_spread=spread_of(values),
         scaling=metric.scaling or "",
-        measures=list(metric.measures),
     )
 
 
