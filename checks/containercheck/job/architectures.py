@@ -5,10 +5,11 @@ The values are in ``architectures.ini``.
 Standard library only, Python 3.6 or newer.
 """
 
-import configparser
 import re
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
+
+from containercheck.job import texts
 
 
 class Architecture(NamedTuple):
@@ -38,8 +39,7 @@ class Architecture(NamedTuple):
     counting_call: int
 
 
-_TABLE = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",))
-_TABLE.read_string(Path(__file__).with_name("architectures.ini").read_text(encoding="utf-8"))
+_TABLE = texts.table(Path(__file__).with_name("architectures.ini"))
 
 
 def _architecture(name: str) -> Architecture:

@@ -5,12 +5,13 @@ To add a runtime, write its section there. The defaults fit most runtimes.
 Standard library only, Python 3.6 or newer: programs of the build step and of the job read the table too.
 """
 
-import configparser
 import re
 import shlex
 import shutil
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Tuple
+
+from containercheck.job import texts
 
 #: Scheme of the addresses of images in a registry, for any program that pulls them.
 REGISTRY_SCHEME = "docker"
@@ -234,8 +235,7 @@ class Runtime(NamedTuple):
         return " ".join(filter(None, words))
 
 
-_TABLE = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",))
-_TABLE.read_string(Path(__file__).with_name("runtimes.ini").read_text(encoding="utf-8"))
+_TABLE = texts.table(Path(__file__).with_name("runtimes.ini"))
 
 
 def _value(kind: Any, field: str, text: str) -> Any:

@@ -33,7 +33,7 @@ class Counter:
         attributes = struct.pack("=IIQQQQQ16x", event[0], 64, event[1], 0, 0, 3, _FLAGS)
         function = ctypes.CDLL(None, use_errno=True).syscall
         number = architectures.counting_call(os.uname().machine)
-        # Of this thread, on all processors, without a group; closed in programs.
+        # The thread (0: this one), the processor (-1: all), the group (-1: none), and close-on-exec (8).
         self._file = function(number, ctypes.c_char_p(attributes), 0, -1, -1, ctypes.c_ulong(8))
         if self._file < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

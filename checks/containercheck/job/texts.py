@@ -7,6 +7,7 @@ obey escape sequences, and reports are published.
 Standard library only, Python 3.6 or newer.
 """
 
+import configparser
 import errno
 import math
 import os
@@ -90,6 +91,13 @@ def utf8(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise OSError(errno.EILSEQ, f"byte {error.start + 1} is not UTF-8", str(path)) from None
+
+
+def table(path: Path) -> configparser.RawConfigParser:
+    """Return the sections of a data file of the library, which has lines such as ``name = value``."""
+    parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#",))
+    parser.read_string(path.read_text(encoding="utf-8"))
+    return parser
 
 
 def small(path: Path) -> str:

@@ -3,11 +3,11 @@
 Standard library only, Python 3.6 or newer. The texts of the rules are in ``rules.ini``.
 """
 
-import configparser
 import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from containercheck.job import texts
 from containercheck.job.contract import MEASURED
 
 #: Kinds of metrics, by the parts of the machine that they measure.
@@ -160,8 +160,7 @@ class Rule:
 
 
 def _read() -> Dict[str, Rule]:
-    parser = configparser.ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None)
-    parser.read_string(Path(__file__).with_name("rules.ini").read_text(encoding="utf-8"))
+    parser = texts.table(Path(__file__).with_name("rules.ini"))
     rules = {}
     for title in parser.sections():
         every = f"every {title.partition(':')[0]}"

@@ -26,7 +26,7 @@ NAMED = 3
 #: Variants in the order of the page; other names follow.
 VARIANTS = ("bare", "integrated", "generic")
 #: Parts of a provenance that have another table, or differ in nearly every case.
-OWN = ("images", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release")
+OWN = ("images", "image", "image_sha256", "image_bytes", "image_release")
 #: Beginnings of the names that come first in the table.
 FIRST = ("runtimes", "machine", "host", "mpi")
 
