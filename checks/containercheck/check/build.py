@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from containercheck.software import Provision, host
 
 #: Seconds and cores for a build on a node. The largest image takes about ten minutes.
 SECONDS, CORES = 3600, 8
+#: Identity of this session: a long build that failed is not repeated for its other cases (job/build/cache.py).
+SESSION = uuid.uuid4().hex
 #: Attributes of a check that its wanted software has under the same names (software/provision.py).
 WANTED = (
     *("executable", "source", "static_mpi", "headers", "requirements", "artifacts", "spack", "easybuild", "library"),
@@ -116,6 +119,7 @@ class BuiltCheck(ApplicationFacts):
         """Set the commands of the build step; no job is needed if all software is in caches."""
         if self.images_only:
             self._report_images(provision)
+        os.environ[contract.SESSION] = SESSION
         on_node = self.site.builds_on_node and bool(provision.build)
         if on_node and not self.is_dry_run() and _is_in_caches(provision.build, Path(self.stagedir)):
             provision, on_node = Provision(), False

@@ -33,6 +33,8 @@ UNSUPPORTED_WHY = "unsupported.txt"
 UNPREPARED = "unprepared"
 #: Variable that makes the programs of the build step use only their caches, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
+#: Variable with the identity of a session of ReFrame, in its build steps.
+SESSION = "CONTAINERCHECK_SESSION"
 #: Users and groups with trusted files in caches, besides the user and root: names or numbers, separated by commas; a
 #: group has an ``@`` before it.
 CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"

@@ -192,3 +192,28 @@ class Log(cache.Entry):
 def test_no_network(tmp_path, line):
     said = Log(tmp_path, f"I: begins\n{line}\nFATAL:   exit status 1\n")._failure()
     assert said.startswith(f"no network while building debian ({line}): set http_proxy and https_proxy, or a mirror ")
+
+
+class Failing(cache.Entry):
+    """A build that fails."""
+
+    kind = folder = "images"
+    attempts = 0
+
+    def build(self, work):
+        """Fail."""
+        Failing.attempts += 1
+        raise cache.CacheError("gcc: internal compiler error")
+
+
+def test_a_long_build_that_failed_is_begun_once_in_a_session(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    begun = []
+    for longest, session in ((300, "first"), (300, "first"), (0, "first"), (0, "first"), (0, "first"), (0, "second")):
+        monkeypatch.setattr(cache, "LONG", longest)
+        monkeypatch.setenv("CONTAINERCHECK_SESSION", session)
+        with pytest.raises(cache.CacheError, match="gcc: internal compiler error"):
+            Failing("code", tmp_path / "images", "code.sif").ensure()
+        begun.append(Failing.attempts)
+    # A short one again, such as a download from a server that is back.
+    assert begun == [1, 2, 3, 3, 3, 4]

@@ -37,6 +37,8 @@ from containercheck.job.build import file_trees
 AnyPath = Union[str, Path]
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
+#: Seconds after which a failed build is not repeated in the same session: its other cases need the same entry.
+LONG = 300.0
 #: Largest part of a log that is read, in bytes.
 MAX_BYTES = 16 << 20
 #: Message of programs that meet a full disk.
@@ -254,6 +256,7 @@ class Entry:
         try:
             with locks.flocked(self._lock_file, shared=False, waiting=waiting):
                 if not self.is_intact():
+                    self._refuse_repetition()
                     if os.path.lexists(str(self.path)):
                         print(f"{self.name}: {self.path} is not intact, {self.doing} it again", flush=True)
                         file_trees.remove(self.path)
@@ -302,6 +305,9 @@ class Entry:
                 processes.kill_all()
             # Some entries are built at their final path.
             file_trees.remove(self.path)
+            if isinstance(error, CacheError) and time.monotonic() - started > LONG:
+                with contextlib.suppress(OSError):
+                    texts.write(self._failure_file, json.dumps([*self._attempt, str(error)]))
             raise
         (work / "record").write_text(json.dumps({**record, "name": self.name}))
         # The record first: an entry without a record counts as absent, and so does a record without an entry.
@@ -310,6 +316,27 @@ class Entry:
             built.replace(self.path)
         seconds = time.monotonic() - started
         print(f"{self.name}: {self.done} in {seconds:.0f} s, {record['bytes'] >> 20} MiB", flush=True)
+
+    @property
+    def _failure_file(self) -> Path:
+        return self.log.with_suffix(".failed")
+
+    @property
+    def _attempt(self) -> List[Optional[str]]:
+        return [os.environ.get(contract.SESSION), self.path.name]
+
+    def _refuse_repetition(self) -> None:
+        """Refuse a long build that failed in this session.
+
+        :raises CacheError: it did, with the same message.
+        """
+        try:
+            *attempt, message = json.loads(texts.read(self._failure_file))
+        except (OSError, ValueError):
+            return
+        if attempt[0] and attempt == self._attempt:
+            print(f"{self.name}: it failed in this session before, and is not built again", flush=True)
+            raise CacheError(message)
 
     @property
     def log(self) -> Path:
