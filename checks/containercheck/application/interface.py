@@ -395,7 +395,7 @@ def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
     check, dot, variable = name.partition(".")
     if dot and check != of.__name__:
         checks = {other for other, class_ in loaded.items() if reframe_internals.is_test(class_)} | {*extras.checks()}
-        return "" if check in checks else f"there is no check {check}{_nearest(check, checks)}"
+        return "" if check in checks else f"there is no check {check}{_question(check, checks)}"
     if dot and ("." in variable or variable in of.var_space):
         return ""
     # Other checks of the session may have it, of any library.
@@ -403,11 +403,11 @@ def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
         return ""
     # ReFrame's namespace iterates over items.
     known = [known for known, _ in of.var_space.items() if not known.startswith("_")]
-    near = _nearest(variable if dot else name, known)
+    near = _question(variable if dot else name, known)
     return f"there is no such variable{near} (reframe --describe -n {of.__name__} lists them)"
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def _question(name: str, known: Iterable[str]) -> str:
     """Return a question with the nearest known name; empty if none is near."""
-    near = difflib.get_close_matches(name, sorted(known), 1)
-    return f": did you mean {near[0]}?" if near else ""
+    near = extras.nearest(name, known)
+    return f": did you mean {near}?" if near else ""

@@ -231,7 +231,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str], where: str) -> 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name that a name resembles most, in any case of letters; empty if none does."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
+    by_folded = {candidate.casefold(): candidate for candidate in sorted(known)}
     near = difflib.get_close_matches(name.casefold(), by_folded, 1)
     return by_folded[near[0]] if near else ""
 
