@@ -140,8 +140,14 @@ class Moments:
     def __init__(self, changes, known):
         """Add them up."""
         number = np.arange(1, len(changes) + 1)[:, None]
-        self.mean = np.cumsum(changes, axis=0) / number
-        squares = np.maximum(np.cumsum(changes**2, axis=0) - number * self.mean**2, 0)
+        self.mean, squares = np.zeros_like(changes), np.zeros_like(changes)
+        mean, total = np.zeros(changes.shape[1]), np.zeros(changes.shape[1])
+        for place, change in enumerate(changes):
+            # Welford's sums: sums of squares would lose what rounds differ by.
+            old, mean = mean, mean + (change - mean) / (place + 1)
+            total = total + (change - old) * (change - mean)
+            self.mean[place], squares[place] = mean, total
+        agrees = squares <= number * (ROUNDING * np.maximum(known, np.abs(self.mean))) ** 2
         limits, least = (
             np.array([limit(rounds) for rounds in range(1, len(changes) + 1)])[:, None]
             for limit in (boundaries.contradicted, boundaries.contradicted_below)
@@ -149,7 +155,7 @@ class Moments:
         self.assumed = np.array(np.broadcast_to(known, changes.shape), dtype=float)
         while (wider := squares > limits * self.assumed**2).any():
             self.assumed[wider] *= boundaries.WIDER
-        while (closer := (squares > 0) & (squares < least * self.assumed**2)).any():
+        while (closer := ~agrees & (squares < least * self.assumed**2)).any():
             self.assumed[closer] /= boundaries.WIDER
         scale = np.sqrt((PRIOR_DEGREES * self.assumed**2 + squares) / (PRIOR_DEGREES + number - 1))
         self._error = scale / np.sqrt(number)
@@ -263,6 +269,8 @@ def _ask(changes, metrics, known, verdict, after):
         pairs = _pairs(metrics, None if known is None else known[metric])
         for change in changes[:, metric]:
             pairs.add(1.0, math.exp(change))
+            if pairs.decided_after:
+                break
         verdict[metric] = NUMBERS[pairs.verdict]
         after[metric] = HORIZON + 1 if pairs.verdict == INCONCLUSIVE else pairs.decided_after
         asks[metric] = bool(pairs.open_kind and pairs.decided_after)

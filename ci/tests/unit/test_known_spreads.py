@@ -13,6 +13,8 @@ from containercheck import Metric
 from containercheck.history import spreads
 from containercheck.job.stats.pairs import INCONCLUSIVE, Pairs, Prior
 from containercheck.results import earlier_sessions
+from hypothesis import given
+from hypothesis import strategies as st
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session
 from reframe.core.exceptions import ReframeError
@@ -179,3 +181,12 @@ def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
     assert options({"runs": [{"testcases": [closed]}]})
     known = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert known["source"] == "the check"
+
+
+@given(st.integers(1, 9999), st.integers(1, 9999), st.integers(2, 40), st.sampled_from(["ratio", "difference"]))
+def test_rounds_that_agree_in_all_printed_digits_show_no_spread(baseline, subject, rounds, compare):
+    """The last bit of a mean of equal numbers must not decide."""
+    pairs = Pairs("lower", compare, -math.inf, 5.0, 1, prior=Prior(15.0, "the check"))
+    for _ in range(rounds):
+        pairs.add(baseline / 100, subject / 100)
+    assert pairs.assumed_spread == pytest.approx(15.0)

@@ -207,13 +207,14 @@ def false_verdicts(noise, known):
     return [np.mean(share) for share in (fair.verdict < 0, slow.verdict < 0, slow.verdict > 0, fair.asks)]
 
 
-@pytest.mark.parametrize("known", [None, 1, 2])
 @pytest.mark.parametrize("noise", PROMISED)
-def test_false_verdicts_are_as_rare_as_promised(noise, known):
-    fails, slow_fails, slow_passes, questions = false_verdicts(noise, known)
-    assert fails < MARGINS[0.01]
-    assert slow_fails < MARGINS[0.05] and slow_passes < MARGINS[0.05]
-    assert questions < MARGINS[0.001]
+def test_false_verdicts_are_as_rare_as_promised(noise):
+    # One test for each noise: its rounds are counted once.
+    for known in (None, 1, 2):
+        fails, slow_fails, slow_passes, questions = false_verdicts(noise, known)
+        assert fails < MARGINS[0.01]
+        assert slow_fails < MARGINS[0.05] and slow_passes < MARGINS[0.05]
+        assert questions < MARGINS[0.001]
 
 
 @pytest.mark.parametrize(("together", "is_kept"), [(TOGETHER, True), (1, False)])

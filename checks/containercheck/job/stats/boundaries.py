@@ -246,9 +246,11 @@ def moderate(changes: Sequence[float], known_spread: Optional[float]) -> Moderat
     if known_spread is None or not squares < math.inf:
         return Moderated(rounds, mean, None, None)
     assumed = known_spread
+    # Rounds that agree but for rounding, as values of few digits do, show no spread.
+    least = rounds * (ROUNDING * max(known_spread, abs(mean))) ** 2
     while squares > contradicted(rounds) * assumed * assumed:
         assumed *= WIDER
-    while 0 < squares < contradicted_below(rounds) * assumed * assumed:
+    while least < squares < contradicted_below(rounds) * assumed * assumed:
         assumed /= WIDER
     seen = math.sqrt(squares / max(1, rounds - 1))
     return Moderated(rounds, mean, assumed, moderated_scale(assumed, seen, max(1, rounds)))
