@@ -63,7 +63,7 @@ SEED = 20831
 #: Sequences drawn at once; small enough for the processor's cache.
 BLOCK = 1 << 14
 #: Degrees of freedom of the known spread.
-PRIOR_DEGREES = 4
+DEGREES = (4, 8)
 #: The first round with a look by t.
 FIRST = 2
 #: Probability by chance below which a larger spread of the rounds contradicts the known one.
@@ -218,11 +218,14 @@ def _solve(grid, weighted, probability):
     return high
 
 
-def t_boundaries(alpha):
-    """Return the boundaries of t after round 1, 2, ..., rounded up; None where there is no look."""
+def t_boundaries(alpha, degrees):
+    """Return the boundaries of t after round 1, 2, ..., rounded up; None where there is no look.
+
+    :param degrees: of freedom of the known spread.
+    """
     row = [None] * (FIRST - 1)
     for rounds, bound in enumerate(normal_boundaries(alpha), FIRST):
-        quantile = -special.stdtrit(PRIOR_DEGREES + rounds - 1, special.ndtr(-bound))
+        quantile = -special.stdtrit(degrees + rounds - 1, special.ndtr(-bound))
         row.append(math.ceil(1000 * quantile) / 1000)
     return row
 
@@ -248,7 +251,6 @@ def make():
         counts = tails(number, max(alphas), SEED + stage)
         for alpha in alphas:
             rows[alpha] = floor = complete(alpha, counts, number, floor)
-    t_passing, t_failing = levels(SHARES["t"])
     return {
         "made_by": "python ci/benchmarks/boundaries.py",
         "meaning": "smallest count of Walsh averages after round 1, 2, ...; null: none is rare enough",
@@ -261,15 +263,22 @@ def make():
         "seed": SEED,
         "pass": rows[passing],
         **{kind: {str(metrics): rows[alpha] for metrics, alpha in row.items()} for kind, row in failing.items()},
-        "t_meaning": "smallest moderated t after round 1, 2, ...; null: no look",
-        "prior_degrees": PRIOR_DEGREES,
+        "t_meaning": "smallest moderated t after round 1, 2, ..., by degrees of freedom; null: no look",
         "contradiction": "smallest (n - 1) s^2 / s0^2 with which the known spread s0 is contradicted, after each round",
         "contradicted": contradicted(CONTRADICTION, 3),
         "contradicted_below": [0.0, *contradicted(1 - CONTRADICTION_BELOW, 4)[1:]],
-        "t_pass": t_boundaries(t_passing),
+        "t": {str(degrees): t_rows(degrees) for degrees in DEGREES},
+    }
+
+
+def t_rows(degrees):
+    """Return the boundaries of t for a known spread with these degrees of freedom, by kind."""
+    passing, failing = levels(SHARES["t"])
+    return {
+        "pass": t_boundaries(passing, degrees),
         **{
-            f"t_{kind}": {str(metrics): t_boundaries(alpha) for metrics, alpha in row.items()}
-            for kind, row in t_failing.items()
+            kind: {str(metrics): t_boundaries(alpha, degrees) for metrics, alpha in row.items()}
+            for kind, row in failing.items()
         },
     }
 
@@ -278,9 +287,8 @@ def text(table):
     """Return the table as JSON, one line per row."""
     lines = []
     for key, value in table.items():
-        if key.removeprefix("t_") in ("fail", "zero"):
-            inner = ",\n".join(f"  {json.dumps(metrics)}: {json.dumps(row)}" for metrics, row in value.items())
-            lines.append(f"{json.dumps(key)}: {{\n{inner}}}")
+        if isinstance(value, dict) and key not in ("alpha", "shares"):
+            lines.append(f"{json.dumps(key)}: {text(value).strip()}")
         else:
             lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
     return "{" + ",\n".join(lines) + "}\n"

@@ -124,9 +124,12 @@ def counted(changes):
     return counts(changes, BOUND), counts(changes, 0.0)
 
 
-def column(boundary, kind, rounds, metrics=1):
-    """Return the boundaries of a test after each round as a column."""
-    return np.array([boundary(kind, number, metrics) for number in range(1, rounds + 1)])[:, None]
+def column(boundary, kind, rounds, *facts):
+    """Return the boundaries of a test after each round as a column.
+
+    :param facts: number of metrics, and for t the degrees of freedom.
+    """
+    return np.array([boundary(kind, number, *facts) for number in range(1, rounds + 1)])[:, None]
 
 
 class Moments:
@@ -134,10 +137,11 @@ class Moments:
 
     :param changes: (rounds, metrics), in log scale.
     :param known: the known spread, in log scale, of all or of each.
+    :param degrees: its degrees of freedom.
     :ivar assumed: the spread that counts as known after each round.
     """
 
-    def __init__(self, changes, known):
+    def __init__(self, changes, known, degrees=PRIOR_DEGREES):
         """Add them up."""
         number = np.arange(1, len(changes) + 1)[:, None]
         self.mean, squares = np.zeros_like(changes), np.zeros_like(changes)
@@ -157,15 +161,20 @@ class Moments:
             self.assumed[wider] *= boundaries.WIDER
         while (closer := ~agrees & (squares < least * self.assumed**2)).any():
             self.assumed[closer] /= boundaries.WIDER
-        scale = np.sqrt((PRIOR_DEGREES * self.assumed**2 + squares) / (PRIOR_DEGREES + number - 1))
+        self._is_known = self.assumed == known
+        self._degrees, own = degrees, np.where(self._is_known, degrees, PRIOR_DEGREES)
+        scale = np.sqrt((own * self.assumed**2 + squares) / (own + number - 1))
         self._error = scale / np.sqrt(number)
 
     def margin(self, kind, metrics=1):
         """Return by how much the mean must be off a bound."""
-        return column(t_boundary, kind, len(self.mean), metrics) * self._error
+        known, contradicted = (
+            column(t_boundary, kind, len(self.mean), metrics, degrees) for degrees in (self._degrees, PRIOR_DEGREES)
+        )
+        return np.where(self._is_known, known, contradicted) * self._error
 
 
-def judge(changes, metrics, known=None, averages=None, since=1, together=1):
+def judge(changes, metrics, known=None, averages=None, since=1, together=1, degrees=PRIOR_DEGREES):
     """Return the first verdict of each metric, with the tolerance of 5 %, as :data:`Judged`.
 
     :param changes: (rounds, metrics), in log scale.
@@ -174,6 +183,7 @@ def judge(changes, metrics, known=None, averages=None, since=1, together=1):
     :param averages: result of :func:`counted` for the changes, where the caller has it.
     :param since: number of rounds before which there is no verdict, of all or of each.
     :param together: number of metrics for which each one counts.
+    :param degrees: degrees of freedom of the known spread.
     """
     rounds = len(changes)
     (above, below), (clear, _) = averages or counted(changes)
@@ -182,7 +192,7 @@ def judge(changes, metrics, known=None, averages=None, since=1, together=1):
         count >= column(rank_boundary, kind, rounds, metrics * together)
         for count, kind in ((above, "fail"), (clear, "zero"))
     )
-    moments = None if known is None else Moments(changes, known)
+    moments = None if known is None else Moments(changes, known, degrees)
     if moments:
         passes |= BOUND - moments.mean >= moments.margin("fail", together)
         too_slow |= moments.mean - BOUND >= moments.margin("fail", metrics * together)
@@ -192,7 +202,7 @@ def judge(changes, metrics, known=None, averages=None, since=1, together=1):
     open_ = ~decided.any(axis=0)
     verdict = np.where(open_, 0, np.where(passes[first, np.arange(changes.shape[1])], 1, -1))
     after = np.where(open_, HORIZON + 1, first + 1)
-    asks = _ask(changes, metrics, known, verdict, after)
+    asks = _ask(changes, metrics, known, verdict, after, degrees)
     return Judged(verdict, after, asks)
 
 
@@ -253,20 +263,20 @@ def _medians(values):
     return (ordered[(count - 1) // 2, columns] + ordered[count // 2, columns]) / 2
 
 
-def _pairs(metrics, spread):
+def _pairs(metrics, spread, degrees):
     """Return the pairs of one metric as the job has them; ``spread`` is the known one, in log scale, or None."""
-    prior = None if spread is None else Prior(100 * spread, "simulated")
+    prior = None if spread is None else Prior(100 * spread, "simulated", degrees)
     return Pairs("lower", "ratio", -math.inf, TOLERANCE, metrics, prior=prior)
 
 
-def _ask(changes, metrics, known, verdict, after):
+def _ask(changes, metrics, known, verdict, after, degrees):
     """Judge metrics that may gain too much as the job does: they wait. Return which are a question in the end."""
     asks = np.zeros(changes.shape[1], dtype=bool)
     known = None if known is None else np.broadcast_to(known, changes.shape[1])
     for metric in np.nonzero((verdict > 0) & (changes.min(axis=0) < -forecasts.MOST_GAIN * BOUND))[0]:
         if np.median(changes[: after[metric], metric]) >= -BOUND:
             continue
-        pairs = _pairs(metrics, None if known is None else known[metric])
+        pairs = _pairs(metrics, None if known is None else known[metric], degrees)
         for change in changes[:, metric]:
             pairs.add(1.0, math.exp(change))
             if pairs.decided_after:

@@ -175,7 +175,8 @@ def known(path: str, name: str, partition: str) -> dict[str, KnownSpread]:
         return {}
     metrics = _stored(path).get(partition, {}).get(name, {})
     return {
-        name: KnownSpread(Prior(stored["spread"], stored["source"]), stored["unit"]) for name, stored in metrics.items()
+        name: KnownSpread(Prior(stored["spread"], stored["source"], stored["degrees"]), stored["unit"])
+        for name, stored in metrics.items()
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from containercheck.job import contract
-from containercheck.job.stats import pairs
+from containercheck.job.stats import boundaries, pairs
 from containercheck.job.verdict.comparison import EMULATED as EMULATED
 from containercheck.job.verdict.comparison import NOT_JUDGED as NOT_JUDGED
 
@@ -98,6 +98,7 @@ class Row:
     :ivar open_kind: kind of an open verdict (job/stats/forecasts.py).
     :ivar answer: message about an open verdict.
     :ivar known_spread: spread that was known before the rounds; None if it was not.
+    :ivar known_degrees: degrees of freedom of the known spread.
     :ivar spread_source: source of the known spread.
     :ivar contradicted: whether the rounds contradict it.
     :ivar difference: line about both builds, if they differ or are proven to be the same.
@@ -133,6 +134,7 @@ class Row:
     open_kind: str = ""
     answer: str = ""
     known_spread: float | None = None
+    known_degrees: int = boundaries.PRIOR_DEGREES
     spread_source: str = ""
     contradicted: bool = False
     difference: str = ""

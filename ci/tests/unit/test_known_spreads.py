@@ -56,6 +56,19 @@ def test_the_latest_nights_give_the_spread_with_a_margin_and_no_wild_one_rules()
     assert wild["spread"] < 2 * calm["spread"]
 
 
+def test_the_more_nights_agree_the_more_is_known():
+    def degrees(spreads_of_nights, first=0):
+        stored = nights(*(case(spread, 6, first + seed) for seed, spread in enumerate(spreads_of_nights)))
+        return spreads.from_nights(stored)["here:one"][NAME]["rate"]["degrees"]
+
+    assert degrees([3.0] * 9) == 4
+    assert sum(degrees([3.0] * 30, first) == 8 for first in range(0, 300, 30)) >= 5
+    # Nights that differ twofold say little of the next one, however many they are.
+    source = random.Random(1)
+    assert degrees([3.0 * math.exp(source.gauss(0, 0.7)) for _ in range(30)]) == 4
+    assert degrees([0.0] * 30) == 4
+
+
 def test_too_few_nights_say_nothing():
     assert spreads.from_nights(nights(case(3.0, 9, 1), case(3.0, 9, 2))) == {}
     assert spreads.from_nights(nights(*(case(3.0, 2, seed) for seed in range(5)))) == {}
@@ -76,16 +89,16 @@ def test_nights_that_compare_runtimes_and_bare_runs_say_nothing():
 
 def test_ending_with_the_verdict_does_not_make_the_spread_smaller_night_by_night():
     """What the check knows comes from nights that ended when rounds happened to agree, and so on for 60 nights."""
-    source, stored, known = random.Random(3), [], 4.0
+    source, stored, known, degrees = random.Random(3), [], 4.0, 4
     for _ in range(60):
-        pairs, measured = Pairs("higher", "ratio", -math.inf, 5.0, 1, prior=Prior(known, "nights")), []
+        pairs, measured = Pairs("higher", "ratio", -math.inf, 5.0, 1, prior=Prior(known, "nights", degrees)), []
         while pairs.verdict == INCONCLUSIVE and pairs.rounds < 40:
             subject = 10.0 * math.exp(source.gauss(0, 0.03))
             pairs.add(10.0, subject)
             measured.append({"baseline": {"rate": 10.0}, "subject": {"rate": subject}})
         stored.append(raw(row(), measured=measured))
         told = spreads.from_nights(nights(*stored)).get("here:one", {}).get(NAME, {}).get("rate")
-        known = told["spread"] if told else known
+        known, degrees = (told["spread"], told["degrees"]) if told else (known, degrees)
     assert 3.0 < known < 5.0
 
 
@@ -96,7 +109,7 @@ def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
     question = row("third", verdict="inconclusive", open_kind="faster", **facts)
     told = spreads.kept([raw(closed, still, question)])["here:one"][NAME]
     assert told.keys() == {"rate", "third"}
-    assert told["rate"] == {"spread": 4.0, "source": "the check", "unit": "%"}
+    assert told["rate"] == {"spread": 4.0, "source": "the check", "unit": "%", "degrees": 4}
     # The last run of a case counts, and rows of before there was a known spread say nothing.
     assert spreads.kept([raw(row(verdict="inconclusive", **facts)), raw(closed)])["here:one"][NAME].keys() == {"rate"}
     assert spreads.kept([raw(closed), raw(row(verdict="inconclusive", **facts))]) == {}
@@ -125,9 +138,11 @@ def test_the_order_of_what_is_known():
 
 def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
     path = tmp_path / "known.json"
-    path.write_text(json.dumps({"here:one": {NAME: {"rate": {"spread": 2.5, "source": "12 nights", "unit": "%"}}}}))
+    path.write_text(
+        json.dumps({"here:one": {NAME: {"rate": {"spread": 2.5, "source": "12 nights", "unit": "%", "degrees": 8}}}})
+    )
     assert earlier_sessions.known(str(path), NAME, "here:one") == {
-        "rate": earlier_sessions.KnownSpread(Prior(2.5, "12 nights"), "%")
+        "rate": earlier_sessions.KnownSpread(Prior(2.5, "12 nights", 8), "%")
     }
     assert earlier_sessions.known(str(path), NAME, "here:two") == earlier_sessions.known("", NAME, "here:one") == {}
     with pytest.raises(ReframeError, match="cannot read .*none.json"):

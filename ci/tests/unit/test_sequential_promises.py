@@ -59,10 +59,11 @@ def test_hopeless_is_what_is_too_wild_for_any_verdict():
 # The table.
 
 
-@pytest.mark.parametrize("kind", ["fail", "zero", "t_fail", "t_zero"])
-def test_more_metrics_need_more(kind):
-    rows = [[math.inf if least is None else least for least in TABLE[kind][key]] for key in TABLE[kind]]
-    assert [int(key) for key in TABLE[kind]] == sorted(made.METRICS)
+@pytest.mark.parametrize("kind", ["fail", "zero"])
+@pytest.mark.parametrize("table", [TABLE, *TABLE["t"].values()])
+def test_more_metrics_need_more(table, kind):
+    rows = [[math.inf if least is None else least for least in row] for row in table[kind].values()]
+    assert [int(key) for key in table[kind]] == sorted(made.METRICS)
     for row, larger in zip(rows, rows[1:]):
         assert all(fewer <= other for fewer, other in zip(row, larger))
 
@@ -117,10 +118,11 @@ def test_the_exact_chain_agrees_with_all_signs_and_orders():
 def test_the_boundaries_of_t_spend_what_they_may():
     """Exactly for rounds whose variance is known and drawn from what is known of it, in the first look."""
     for kind, alpha in (("pass", 0.05), ("fail", 0.05), ("zero", 0.01)):
-        row = TABLE["t_pass"] if kind == "pass" else TABLE[f"t_{kind}"]["1"]
-        assert row == made.t_boundaries(alpha * TABLE["shares"]["t"])
-        first = special.stdtr(TABLE["prior_degrees"] + 1, -row[1])
-        assert first == pytest.approx(alpha * TABLE["shares"]["t"] * math.sqrt(2 / HORIZON), rel=1e-3)
+        for degrees, table in TABLE["t"].items():
+            row = table[kind] if kind == "pass" else table[kind]["1"]
+            assert row == made.t_boundaries(alpha * TABLE["shares"]["t"], int(degrees))
+            first = special.stdtr(int(degrees) + 1, -row[1])
+            assert first == pytest.approx(alpha * TABLE["shares"]["t"] * math.sqrt(2 / HORIZON), rel=2e-3)
     # Of sums of normal rounds, as many cross as may.
     bounds = np.array([math.inf, *made.normal_boundaries(0.05)])[:, None]
     sums = np.cumsum(np.random.default_rng(4).standard_normal((HORIZON, 20_000)), axis=0)
@@ -138,16 +140,16 @@ def test_a_spread_is_contradicted_by_chance_in_one_of_a_hundred():
 # The simulation.
 
 
-@pytest.mark.parametrize("known", [None, 0.03])
+@pytest.mark.parametrize(("known", "degrees"), [(None, 4), (0.03, 4), (0.03, 8)])
 @pytest.mark.parametrize("metrics", [1, 4, 14])
-def test_the_simulation_judges_as_the_job_does(metrics, known):
+def test_the_simulation_judges_as_the_job_does(metrics, known, degrees):
     draw = np.random.default_rng(metrics)
     noise = np.concatenate([make(draw, (HORIZON, 20)) for make in simulation.NOISES.values()], axis=1)
     many = noise.shape[1]
     overheads = draw.choice([-0.6, -0.3, 0.0, 0.03, simulation.BOUND, 0.1, 0.2], many)
     changes = overheads + draw.choice([0.01, 0.05, 0.2], many) * noise
-    fast = simulation.judge(changes, metrics, known=known)
-    prior = Prior(100 * known, "simulated") if known else None
+    fast = simulation.judge(changes, metrics, known=known, degrees=degrees)
+    prior = Prior(100 * known, "simulated", degrees) if known else None
     for sample in range(many):
         pairs = Pairs("lower", "ratio", NONE, simulation.TOLERANCE, metrics, prior=prior)
         for change in changes[:, sample]:
@@ -195,13 +197,14 @@ def cells(noise):
     return [(each, spread, simulation.counted(each)) for each, spread in changes]
 
 
-def false_verdicts(noise, known):
+def false_verdicts(noise, known, degrees=4):
     """Return the shares that fail without overhead and at the tolerance, that pass there, and that are a question.
 
     :param known: the known spread as a part of the true one; None for none.
+    :param degrees: its degrees of freedom.
     """
     fair, slow = (
-        simulation.judge(changes, 1, known=None if known is None else known * spread, averages=averages)
+        simulation.judge(changes, 1, None if known is None else known * spread, averages, degrees=degrees)
         for changes, spread, averages in cells(noise)
     )
     return [np.mean(share) for share in (fair.verdict < 0, slow.verdict < 0, slow.verdict > 0, fair.asks)]
@@ -210,11 +213,24 @@ def false_verdicts(noise, known):
 @pytest.mark.parametrize("noise", PROMISED)
 def test_false_verdicts_are_as_rare_as_promised(noise):
     # One test for each noise: its rounds are counted once.
-    for known in (None, 1, 2):
-        fails, slow_fails, slow_passes, questions = false_verdicts(noise, known)
+    for known, degrees in ((None, 4), (1, 4), (2, 4), (1, 8)):
+        fails, slow_fails, slow_passes, questions = false_verdicts(noise, known, degrees)
         assert fails < MARGINS[0.01]
         assert slow_fails < MARGINS[0.05] and slow_passes < MARGINS[0.05]
         assert questions < MARGINS[0.001]
+
+
+@pytest.mark.parametrize("degrees", boundaries.DEGREES)
+def test_the_promise_holds_if_spreads_differ_as_much_as_their_degrees_of_freedom_say(degrees):
+    draw = np.random.default_rng(degrees)
+    sample = draw.standard_normal((HORIZON, 4000)) * np.sqrt(degrees / draw.chisquare(degrees, 4000))
+    fair, slow = (
+        simulation.judge(centre + spread * sample, 1, known=spread, degrees=degrees).verdict
+        for centre, spread in ((0.0, 0.5), (simulation.BOUND, 0.06))
+    )
+    promised = ((fair < 0, 0.01), (slow < 0, 0.05), (slow > 0, 0.05))
+    for false, share in promised:
+        assert np.mean(false) < share + 4 * math.sqrt(share / 4000)
 
 
 @pytest.mark.parametrize(("together", "is_kept"), [(TOGETHER, True), (1, False)])

@@ -6,8 +6,8 @@ round does not affect the estimates of centre and spread.
 ``boundaries.json`` has the boundaries after each round; ci/benchmarks/boundaries.py makes it. The moderated t is the
 distance of the rounds' mean from a bound. It uses the spread known beforehand:
 
-    s2 = (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1)        s0 the known spread, s that of the n rounds, d0 = 4
-    t  = (mean(d) - bound) / sqrt(s2 / n)
+    s2 = (d0 s0^2 + (n - 1) s^2) / (d0 + n - 1)        s0 the known spread, s that of the n rounds
+    t  = (mean(d) - bound) / sqrt(s2 / n)              d0 = 4, or 8 if many nights agree (history/spreads.py)
 
 (G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
 experiments", SAGMB 3, 2004.) It is used from round 2 on. If chance would give such a spread in only one of a hundred,
@@ -33,8 +33,9 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.j
 #: The first and the last round in which a verdict can fall.
 FEWEST = 2
 HORIZON: int = _TABLE["horizon"]
-#: Degrees of freedom of a known spread.
-PRIOR_DEGREES: int = _TABLE["prior_degrees"]
+#: Degrees of freedom of a known spread that have a table, the fewest first: these are for all that is not known well.
+DEGREES: List[int] = sorted(map(int, _TABLE["t"]))
+PRIOR_DEGREES = DEGREES[0]
 #: Numbers of metrics with a row in the table, and the largest of them.
 _ROWS: List[int] = sorted(int(metrics) for metrics in _TABLE["fail"])
 MOST_METRICS = _ROWS[-1]
@@ -151,6 +152,17 @@ def distance(change: float, changes: Sequence[float], known_spread: Optional[flo
 # Boundaries.
 
 
+class PriorSpread(NamedTuple):
+    """Hold the known spread of a metric's rounds.
+
+    :ivar scale: standard deviation of d.
+    :ivar degrees: its degrees of freedom, one of :data:`DEGREES`.
+    """
+
+    scale: float
+    degrees: int = PRIOR_DEGREES
+
+
 def rank_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
     """Return the count of Walsh averages that must be reached after ``rounds`` rounds; infinite if none is enough.
 
@@ -161,17 +173,18 @@ def rank_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
     :param metrics: number of metrics that are judged together; ``pass`` does not depend on it.
     :raises ValueError: more metrics than the table has.
     """
-    bound = _at(_row(kind, metrics), min(rounds, HORIZON))
+    bound = _at(_row(_TABLE, kind, metrics), min(rounds, HORIZON))
     return bound if rounds <= HORIZON else math.ceil(bound * averages(rounds) / averages(HORIZON))
 
 
-def t_boundary(kind: str, rounds: int, metrics: int = 1) -> float:
+def t_boundary(kind: str, rounds: int, metrics: int = 1, degrees: int = PRIOR_DEGREES) -> float:
     """Return the moderated t that must be reached after ``rounds`` rounds; infinite if none is enough.
 
     :param kind, metrics: see :func:`rank_boundary`.
+    :param degrees: degrees of freedom of the known spread.
     :raises ValueError: more metrics than the table has.
     """
-    return _at(_row("t_" + kind, metrics), rounds)
+    return _at(_row(_TABLE["t"][str(degrees)], kind, metrics), rounds)
 
 
 def contradicted(rounds: int) -> float:
@@ -189,13 +202,13 @@ def averages(rounds: int) -> int:
     return rounds * (rounds + 1) // 2
 
 
-def _row(kind: str, metrics: int) -> List[Optional[float]]:
-    if kind.endswith("pass"):
-        return _TABLE[kind]
+def _row(table: Dict[str, Any], kind: str, metrics: int) -> List[Optional[float]]:
+    if kind == "pass":
+        return table[kind]
     rows = [row for row in _ROWS if row >= metrics]
     if metrics < 1 or not rows:
         raise ValueError(f"{metrics} metrics: the table has rows for 1 to {MOST_METRICS}")
-    return _TABLE[kind][str(rows[0])]
+    return table[kind][str(rows[0])]
 
 
 def _at(row: List[Optional[float]], rounds: int) -> float:
@@ -203,10 +216,10 @@ def _at(row: List[Optional[float]], rounds: int) -> float:
     return math.inf if bound is None else bound
 
 
-def moderated_scale(known_spread: float, scale: float, rounds: int) -> float:
+def moderated_scale(known: PriorSpread, scale: float, rounds: int) -> float:
     """Return the standard deviation that follows from known and seen spread after these rounds."""
-    degrees = PRIOR_DEGREES + rounds - 1
-    return math.sqrt((PRIOR_DEGREES * known_spread * known_spread + (rounds - 1) * scale * scale) / degrees)
+    degrees = known.degrees + rounds - 1
+    return math.sqrt((known.degrees * known.scale * known.scale + (rounds - 1) * scale * scale) / degrees)
 
 
 class Moderated(NamedTuple):
@@ -214,13 +227,13 @@ class Moderated(NamedTuple):
 
     :ivar rounds: their number.
     :ivar mean: of d.
-    :ivar assumed: the known spread of d, or a multiple or part that the rounds do not contradict; None if unknown.
+    :ivar known: the known spread, or a multiple or part that the rounds do not contradict; None if unknown.
     :ivar scale: standard deviation of d that follows from known and seen spread; None if no spread is known.
     """
 
     rounds: int
     mean: float
-    assumed: Optional[float]
+    known: Optional[PriorSpread]
     scale: Optional[float]
 
     def margin(self, kind: str, metrics: int) -> float:
@@ -228,29 +241,32 @@ class Moderated(NamedTuple):
 
         :param kind, metrics: see :func:`rank_boundary`.
         """
-        critical = t_boundary(kind, self.rounds, metrics)
-        if self.scale is None or math.isinf(critical):
+        if self.known is None or self.scale is None:
             return math.inf
-        return critical * self.scale / math.sqrt(self.rounds)
+        critical = t_boundary(kind, self.rounds, metrics, self.known.degrees)
+        return math.inf if math.isinf(critical) else critical * self.scale / math.sqrt(self.rounds)
 
 
-def moderate(changes: Sequence[float], known_spread: Optional[float]) -> Moderated:
+def moderate(changes: Sequence[float], known: Optional[PriorSpread]) -> Moderated:
     """Return mean and moderated spread of rounds.
 
+    A spread that the rounds contradict is not known well, however many nights it has.
+
     :param changes: d of each round.
-    :param known_spread: known standard deviation of d; None if unknown.
+    :param known: None if the spread is unknown.
     """
     rounds = len(changes)
     mean = math.fsum(changes) / max(1, rounds)
     squares = sum((change - mean) * (change - mean) for change in changes)
-    if known_spread is None or not squares < math.inf:
+    if known is None or not squares < math.inf:
         return Moderated(rounds, mean, None, None)
-    assumed = known_spread
+    assumed = known.scale
     # Rounds that agree but for rounding, as values of few digits do, show no spread.
-    least = rounds * (ROUNDING * max(known_spread, abs(mean))) ** 2
+    rounding = ROUNDING * max(assumed, abs(mean))
     while squares > contradicted(rounds) * assumed * assumed:
         assumed *= WIDER
-    while least < squares < contradicted_below(rounds) * assumed * assumed:
+    while rounds * rounding * rounding < squares < contradicted_below(rounds) * assumed * assumed:
         assumed /= WIDER
     seen = math.sqrt(squares / max(1, rounds - 1))
-    return Moderated(rounds, mean, assumed, moderated_scale(assumed, seen, max(1, rounds)))
+    known = known if assumed == known.scale else PriorSpread(assumed)
+    return Moderated(rounds, mean, known, moderated_scale(known, seen, max(1, rounds)))

@@ -13,6 +13,7 @@ from typing import NamedTuple, Optional, Sequence
 
 from containercheck.job.stats.boundaries import (
     HORIZON,
+    PriorSpread,
     averages,
     centre,
     moderated_scale,
@@ -69,7 +70,7 @@ class Accepted(NamedTuple):
         return self.target - max(MOST_GAIN * tolerance, scale)
 
 
-def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> str:
+def open_kind(changes: Sequence[float], accepted: Accepted, known: Optional[PriorSpread]) -> str:
     """Return the kind of an open verdict, one of the constants above.
 
     - ``slower``: the estimate and most rounds exceed the accepted range, and not only by chance.
@@ -79,12 +80,12 @@ def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Option
     - ``noisy``: its rounds spread too much.
 
     :param changes: d of each round.
-    :param known_spread: known standard deviation of d; None if unknown.
+    :param known: the known spread; None if unknown.
     """
     rounds = len(changes)
-    if not rounds or (rounds < 2 and known_spread is None):
+    if not rounds or (rounds < 2 and known is None):
         return NOISY
-    scale = _likely_scale(changes, known_spread, rounds >= ENOUGH)
+    scale = _likely_scale(changes, known, rounds >= ENOUGH)
     error = scale / math.sqrt(rounds)
     lowest = accepted.low if accepted.low > -math.inf else accepted.highest_question(scale)
     above, below = (sum(change > accepted.high for change in changes), sum(change < lowest for change in changes))
@@ -92,23 +93,23 @@ def open_kind(changes: Sequence[float], accepted: Accepted, known_spread: Option
         return SLOWER
     if 2 * below > rounds and lowest - centre(changes) > TOO_FAST * error:
         return FASTER
-    return CLOSE if decides(accepted.target, scale, rounds, accepted, known_spread) else NOISY
+    return CLOSE if decides(accepted.target, scale, rounds, accepted, known) else NOISY
 
 
-def is_hopeless(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> bool:
+def is_hopeless(changes: Sequence[float], accepted: Accepted, known: Optional[PriorSpread]) -> bool:
     """Return whether an open metric would probably stay open up to the horizon.
 
     Only from round 10 on, and in doubt False: the centre moves by :data:`FAVOUR` standard errors of the median in
     favour of each verdict.
 
-    :param changes, known_spread: see :func:`open_kind`.
+    :param changes, known: see :func:`open_kind`.
     """
     rounds = len(changes)
     if rounds >= HORIZON or rounds < PATIENCE:
         return rounds >= HORIZON
     scale = spread(changes)
     favour = FAVOUR * 1.2533 * scale / math.sqrt(rounds)
-    return not decides(statistics.median(changes), scale, HORIZON, accepted, known_spread, favour)
+    return not decides(statistics.median(changes), scale, HORIZON, accepted, known, favour)
 
 
 def is_believable(rounds: int, source: str) -> bool:
@@ -119,58 +120,58 @@ def is_believable(rounds: int, source: str) -> bool:
     return rounds >= ENOUGH or source != DEFAULT
 
 
-def rounds_needed(changes: Sequence[float], accepted: Accepted, known_spread: Optional[float]) -> Optional[int]:
+def rounds_needed(changes: Sequence[float], accepted: Accepted, known: Optional[PriorSpread]) -> Optional[int]:
     """Return the approximate number of rounds that decide an open metric, if centre and scale stay as they are.
 
     None if more rounds than the horizon are needed, or if the scale is unknown.
 
-    :param changes, known_spread: see :func:`open_kind`.
+    :param changes, known: see :func:`open_kind`.
     """
     rounds = len(changes)
-    if not rounds or (rounds < 2 and known_spread is None):
+    if not rounds or (rounds < 2 and known is None):
         return None
-    return _first_deciding(centre(changes), _likely_scale(changes, known_spread), rounds + 1, accepted, known_spread)
+    return _first_deciding(centre(changes), _likely_scale(changes, known), rounds + 1, accepted, known)
 
 
-def rounds_expected(accepted: Accepted, known_spread: Optional[float]) -> int:
+def rounds_expected(accepted: Accepted, known: Optional[PriorSpread]) -> int:
     """Return the approximate number of rounds to decide a metric on its target, by its known spread alone.
 
     The horizon if it is expected to stay open, or if the spread is unknown.
 
-    :param known_spread: see :func:`open_kind`.
+    :param known: see :func:`open_kind`.
     """
-    if known_spread is None:
+    if known is None:
         return HORIZON
-    return _first_deciding(accepted.target, known_spread, 2, accepted, known_spread) or HORIZON
+    return _first_deciding(accepted.target, known.scale, 2, accepted, known) or HORIZON
 
 
-def _likely_scale(changes: Sequence[float], known_spread: Optional[float], is_limited: bool = True) -> float:
+def _likely_scale(changes: Sequence[float], known: Optional[PriorSpread], is_limited: bool = True) -> float:
     """Return the standard deviation of d from known and seen spread.
 
     :param is_limited: whether the result is at most twice the seen spread, from two rounds on. Few rounds show little
         of their spread, but a known spread may be a default that is ten times too wide.
     """
     seen = spread(changes)
-    if known_spread is None:
+    if known is None:
         return seen
-    scale = moderated_scale(known_spread, seen, len(changes))
+    scale = moderated_scale(known, seen, len(changes))
     return min(scale, 2 * seen) if is_limited and len(changes) > 1 else scale
 
 
 def _first_deciding(
-    expected: float, scale: float, first: int, accepted: Accepted, known_spread: Optional[float]
+    expected: float, scale: float, first: int, accepted: Accepted, known: Optional[PriorSpread]
 ) -> Optional[int]:
     numbers = range(first, HORIZON + 1)
-    return next((number for number in numbers if decides(expected, scale, number, accepted, known_spread)), None)
+    return next((number for number in numbers if decides(expected, scale, number, accepted, known)), None)
 
 
 def decides(
-    expected: float, scale: float, rounds: int, accepted: Accepted, known_spread: Optional[float], favour: float = 0.0
+    expected: float, scale: float, rounds: int, accepted: Accepted, known: Optional[PriorSpread], favour: float = 0.0
 ) -> bool:
     """Return whether rounds are expected to have a verdict.
 
     :param expected, scale: mean and standard deviation of their normal d.
-    :param known_spread: see :func:`open_kind`.
+    :param known: see :func:`open_kind`.
     :param favour: d by which the mean is moved towards each verdict.
     """
 
@@ -178,10 +179,12 @@ def decides(
         count = expected_count(gap + favour, scale, rounds)
         if count >= rank_boundary(kind, rounds, accepted.metrics):
             return True
-        critical = t_boundary(kind, rounds, accepted.metrics)
-        if known_spread is None or math.isinf(critical):
+        if known is None:
             return False
-        return gap + favour >= critical * moderated_scale(known_spread, scale, rounds) / math.sqrt(rounds)
+        critical = t_boundary(kind, rounds, accepted.metrics, known.degrees)
+        if math.isinf(critical):
+            return False
+        return gap + favour >= critical * moderated_scale(known, scale, rounds) / math.sqrt(rounds)
 
     low, high, target = accepted.low, accepted.high, accepted.target
     return (

@@ -34,6 +34,8 @@ from containercheck.job.stats import forecasts
 from containercheck.job.stats.boundaries import (
     HORIZON,
     MOST_METRICS,
+    PRIOR_DEGREES,
+    PriorSpread,
     Scale,
     centre,
     distance,
@@ -63,12 +65,13 @@ class Prior(NamedTuple):
     """Hold the known spread of a metric's rounds.
 
     :ivar spread: standard deviation of the overheads of rounds, in percent (100 times that of d) or the metric's unit.
-    :ivar source: its source, as in the results: ``12 nights``, ``the integrated variant``, ``the check`` or
-        ``default``.
+    :ivar source: its source, as in the results: ``12 nights``, ``the check`` or ``default``.
+    :ivar degrees: its degrees of freedom (boundaries.DEGREES).
     """
 
     spread: float
     source: str
+    degrees: int = PRIOR_DEGREES
 
 
 class Pairs:
@@ -132,7 +135,7 @@ class Pairs:
             raise ValueError(f"{expected!r} is expected, but {lowest!r} to {highest!r} accepted")
         self._accepted = Accepted(low, high, self._scale.change(expected), 2 * metrics if is_range else metrics)
         rank_boundary("fail", 1, self._accepted.metrics)  # refuses too many metrics
-        self._known = prior.spread / self._scale.unit if prior else None
+        self._known = PriorSpread(prior.spread / self._scale.unit, prior.degrees) if prior else None
         self._may_gain = may_gain
         self.verdict, self.gain_keeps_open = INCONCLUSIVE, False
         self.decided_after: Optional[int] = None
@@ -165,7 +168,8 @@ class Pairs:
         """Return the distance of a round from the rounds' median, in spreads; 0 if there is a verdict."""
         if self.decided_after is not None:
             return 0.0
-        return distance(self._scale.between(float(baseline), float(subject)).change, self.changes, self._known)
+        change = self._scale.between(float(baseline), float(subject)).change
+        return distance(change, self.changes, self._known and self._known.scale)
 
     def _look(self) -> None:
         """Judge again unless there is a verdict."""
@@ -283,7 +287,7 @@ class Pairs:
             return None
         if self.decided_after is not None:
             return FASTER
-        kind = forecasts.open_kind(self.changes, self._accepted, self._moderated.assumed)
+        kind = forecasts.open_kind(self.changes, self._accepted, self._moderated.known)
         return NOISY if kind == FASTER and self._may_gain else kind
 
     @property
@@ -295,12 +299,13 @@ class Pairs:
     @property
     def is_contradicted(self) -> bool:
         """Whether the rounds spread more than is known; :attr:`assumed_spread` then replaces the known spread."""
-        return self._moderated.assumed is not None and self._moderated.assumed > (self._known or 0.0)
+        known = self._moderated.known
+        return known is not None and self._known is not None and known.scale > self._known.scale
 
     @property
     def assumed_spread(self) -> Optional[float]:
         """The spread that is assumed, in percent or the unit: not the known one if the rounds contradict it."""
-        return None if self._moderated.assumed is None else self._moderated.assumed * self._scale.unit
+        return None if self._moderated.known is None else self._moderated.known.scale * self._scale.unit
 
     @property
     def spread(self) -> Optional[float]:
@@ -321,7 +326,7 @@ class Pairs:
         if self.verdict != INCONCLUSIVE:
             return False
         return self.decided_after is not None or forecasts.is_hopeless(
-            self.changes, self._accepted, self._moderated.assumed
+            self.changes, self._accepted, self._moderated.known
         )
 
     @property
@@ -335,7 +340,7 @@ class Pairs:
             return self.decided_after if self.verdict != INCONCLUSIVE else None
         if self.gain_keeps_open:
             return UNTIL
-        return forecasts.rounds_needed(self.changes, self._accepted, self._moderated.assumed)
+        return forecasts.rounds_needed(self.changes, self._accepted, self._moderated.known)
 
     @property
     def rounds_expected(self) -> int:

@@ -9,6 +9,7 @@ import statistics
 from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.job.outputs.evaluation import Evaluation, Place
+from containercheck.job.stats.boundaries import PRIOR_DEGREES
 from containercheck.job.stats.forecasts import CLOSE, FASTER, SLOWER, is_believable
 from containercheck.job.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
 from containercheck.job.texts import number
@@ -282,6 +283,7 @@ class Comparison(NamedTuple):
             open_kind=self.open_kind,
             answer=self.answer if is_open else "",
             known_spread=prior.spread if prior else None,
+            known_degrees=prior.degrees if prior else PRIOR_DEGREES,
             spread_source=prior.source if prior else "",
             contradicted=self.pairs.is_contradicted,
             difference=self.difference,
