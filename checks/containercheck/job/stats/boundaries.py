@@ -33,7 +33,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.j
 #: The first and the last round in which a verdict can fall.
 FEWEST = 2
 HORIZON: int = _TABLE["horizon"]
-#: Degrees of freedom of a known spread that have a table, the fewest first: these are for all that is not known well.
+#: Degrees of freedom of a known spread that have a table; the fewest, the first, are the usual ones.
 DEGREES: List[int] = sorted(map(int, _TABLE["t"]))
 PRIOR_DEGREES = DEGREES[0]
 #: Numbers of metrics with a row in the table, and the largest of them.
