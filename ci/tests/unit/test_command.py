@@ -21,8 +21,7 @@ def command(*words, **environment):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_every_option_of_the_command_and_an_example_that_it_understands(name):
-    status, said, wrong = command(name, "--help")
-    assert (status, wrong) == (0, "")
+    said = parsers.parser(name).format_help()
     assert said.startswith(f"usage: containercheck {name} ")
     assert all(f"{option} " in said or f"{option}\n" in said for option in COMMANDS[name].options)
     assert "exit status:\n  0 " in said
@@ -35,6 +34,7 @@ def test_help_shows_every_option_of_the_command_and_an_example_that_it_understan
 
 
 def test_the_whole_has_a_help_too():
+    assert command("nodes", "--help") == (0, parsers.parser("nodes").format_help(), "")
     status, said, _ = command("--help")
     assert status == 0
     # A long summary goes on in the next line.
