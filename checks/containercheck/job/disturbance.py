@@ -187,7 +187,7 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
 def settle(quiet: float, patience: float) -> None:
     """Wait until this node is undisturbed for ``quiet`` seconds, but no longer than ``patience`` seconds.
 
-    After a job, ReFrame reads its output for a second or two; the next job would begin meanwhile.
+    After a job, ReFrame reads its output for a second or two; the next job may begin meanwhile.
     """
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:

@@ -148,10 +148,14 @@ def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
             if path.name.count(".") == 2 and mpi.member_of(path.name) == member:
                 own[path.name] = str(path)
     new = libraries = {**own, **needed_libraries([str(library), *own.values()])}
+    asked: Set[str] = set()
     while new:
         plugins = _plugin_directories(libraries)
-        files = [str(path) for directory in plugins for path in directory.rglob("*.so*") if path.is_file()]
-        new = {name: path for name, path in needed_libraries(files).items() if name not in libraries}
+        files = {str(path.resolve()) for directory in plugins for path in directory.rglob("*.so*") if path.is_file()}
+        # Debian's Open MPI has 150 of them: the loader takes a second.
+        needed = needed_libraries(sorted(files - asked)) if files - asked else {}
+        asked |= files
+        new = {name: path for name, path in needed.items() if name not in libraries}
         libraries = {**new, **libraries}
     return {name: path for name, path in libraries.items() if not _LIBC.match(name)}, plugins
 

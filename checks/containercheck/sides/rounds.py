@@ -25,7 +25,7 @@ from containercheck.site.layout import LayoutError
 from containercheck.site.sites import Site, usable_processors
 
 #: Default of ``quiet``, the same as in the job's program.
-QUIET = 2.0
+QUIET = 1.0
 
 
 def can_be_duet(
