@@ -10,7 +10,7 @@ from emulated import LACKING, MARKS, PARTITIONS, reframe, up
 
 #: What makes single checks short; GROMACSHybrid has full axes only.
 SHORT = ["GROMACSHybrid.full=yes", "GROMACSHybrid.boxes=2", "GROMACSHybrid.timesteps=100"]
-SHORT += ["HPL.repeats=1", "TensorFlowCNN.repeats=1"]
+SHORT += ["HPL.repeats=1"]
 #: A run takes minutes there; a generic case has the bare program beside it.
 FEW = [word for assignment in ("rounds=1", "strict_check=no", "run_limit=3000", *SHORT) for word in ("-S", assignment)]
 
