@@ -3,8 +3,8 @@
 D12.6 section 7.3, CINECA MARCONI A3: images per second of five networks, with batches of 32 and 64 synthetic ImageNet
 images, mean of three. The container, TensorFlow's own 1.10, was clearly slower than the build on the machine: it lacked
 AVX2, AVX512F and FMA. From PyPI both sides have the same portable build, and must be as fast; a site's own build shows
-the loss. TensorFlow prints the instructions that it was not compiled to use; these are compared. The build from PyPI is
-for processors. Nodes with GPUs need a build of the site: a run that uses no GPU there fails.
+the loss. TensorFlow prints the instructions that it was not compiled to use; these are compared. Nodes with NVIDIA GPUs
+get PyPI's build with CUDA. Other GPUs need a build of the site: a run that uses no GPU there fails.
 """
 
 import reframe as rfm

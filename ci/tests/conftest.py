@@ -364,16 +364,17 @@ def file_of(case: str) -> Path:
 
 
 def run_session(
-    directory: Path, *arguments: str, checks: Path = PLANTED, patience: float = 900, **environment: str
+    directory: Path, *arguments: str, checks: Path = PLANTED, patience: float = 900, node: str = "", **environment: str
 ) -> Session:
     """Run ReFrame for real, in this directory.
 
     :param patience: seconds.
+    :param node: node of the virtual cluster; empty for this machine.
     """
     report = directory / "report.json"
     report.unlink(missing_ok=True)
     command, facts = reframe_command(directory, *arguments, checks=checks, **environment)
-    result = subprocess.run(command, timeout=patience, **facts)
+    result = subprocess.run([*([CLUSTER, "exec", node] if node else []), *command], timeout=patience, **facts)
     cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
     return Session(result.returncode, result.stdout, cases, directory / "stage")
 

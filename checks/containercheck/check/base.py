@@ -301,8 +301,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def write_job(self) -> None:
         """Write the script of each side into the job, and let the runner alternate them."""
         prepared, self.job_sides = self.prepared, tuple(self.sides())
+        reach_nodes = launchers.reach_nodes(self.job, self.site, self.layout)
         needs = Needs(
-            prepared.provision.activate, modules=tuple(prepared.software.modules), files=tuple(self.own_files)
+            (*reach_nodes, *prepared.provision.activate),
+            modules=tuple(prepared.software.modules),
+            files=tuple(self.own_files),
         )
         job = commands.job_commands(self.job_sides, needs, self.input_commands, self.site, self.layout, self.stagedir)
         self.compared = earlier_sessions.compared_in(

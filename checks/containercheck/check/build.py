@@ -109,7 +109,7 @@ class BuiltCheck(ApplicationFacts):
             default_spack=type(self).spack,
             stack=site_software.stack,
             nodes=self.num_nodes,
-            each_node=jobs.is_slurm(self.job),
+            each_node=jobs.is_slurm(self.job) or jobs.has_list(self.job, self.num_nodes),
             copied=bool(self.image_directory),
             runtime_modules=runtime_needs.modules,
             dry=self.is_dry_run(),

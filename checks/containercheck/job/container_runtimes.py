@@ -101,7 +101,8 @@ class Runtime(NamedTuple):
       with them; they outrank the host's.
     - ``label``: marks a container of this library.
     - ``same_user``: keeps the number of a user other than root. ``user_of_root`` does this for an engine that root runs
-      for users; such an engine prints ``false`` after ``rootless``.
+      for users; such an engine prints ``false`` after ``rootless``. ``one_node_without_root``: whether another engine
+      prints ``true`` there, and has a host network that no other node reaches.
     - ``contain``: disables default binds: the working directory, the host's /var/tmp.
     - ``mount_points``: lets the runtime make the directories in the image that binds need.
     - ``user_namespace``: lets root without all capabilities run images. ``shared_namespace`` puts the ranks of a node
@@ -146,6 +147,7 @@ class Runtime(NamedTuple):
     same_user: str = ""
     rootless: Tuple[str, ...] = ()
     user_of_root: str = ""
+    one_node_without_root: bool = False
     contain: str = ""
     mount_points: str = ""
     help: Tuple[str, ...] = ()

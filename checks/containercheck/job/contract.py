@@ -86,6 +86,10 @@ UNPACKED = "image.unpacked"
 #: Variable in the environment of all processes that a job starts, and label of its containers. It identifies processes
 #: of the job that a daemon starts.
 RUN = "CONTAINERCHECK_RUN"
+#: Variable with the words that start a command once on each node of a job that Slurm does not know.
+EACH_NODE = "CONTAINERCHECK_EACH_NODE"
+#: Variable of Open MPI with the names of the variables that it hands on to other nodes, separated by semicolons.
+MPIRUN_HANDS_ON = "OMPI_MCA_mca_base_env_list"
 #: File with the key for the fingerprints of variables; the job removes it.
 KEY = "variables.key"
 #: Most bytes that a run may print and write into its kept files, together; a run that exceeds it is ended. The longest

@@ -8,11 +8,13 @@ if [ "$1" = agent ]; then
     printf '%s\n' "$*" | sed 's/ --daemonize / /' >"$MEETING/new.$number"
     exec mv "$MEETING/new.$number" "$MEETING/start.$number"
 fi
-nodes=$1 ranks=$2 number=${SLURM_PROCID:-0}
+nodes=$1 ranks=$2 number=${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-0}}
 shift 2
-export MEETING="$PWD/own-network.${SLURM_JOB_ID:-0}.${SLURM_STEP_ID:-0}"
-# Slurm's names of nodes differ from the names of containers.
-for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+export MEETING="$PWD/own-network.${SLURM_JOB_ID:-${PMIX_NAMESPACE:-0}}.${SLURM_STEP_ID:-0}"
+# Slurm's names of nodes differ from the names of containers, and the host's mpirun is another job than the image's.
+for name in $(env | sed -n '/^OMPI_ALLOW_\|^PMIX_MCA_gds/d; s/^\(\(SLURM\|OMPI\|PMIX\)_[A-Za-z0-9_]*\)=.*/\1/p'); do
+    unset "$name"
+done
 [ "$nodes" -gt 1 ] || exec "$@"
 address=$(sed -n "s/^\([0-9][0-9.]*\)[[:space:]].*\b$(uname -n)\b.*/\1/p" /etc/hosts | head -n 1)
 [ -n "$address" ] || { echo "error: the container on node $number has no address in its network" >&2; exit 1; }

@@ -6,15 +6,15 @@ launcher hands the variable on with the environment. A process of another user n
 matches. Only descendants of the runner and processes with its variable are killed.
 
 A container of Docker or Podman goes on when ``docker run`` is killed, and need not have its environment. So each has a
-label that names its runner, and containers with the label are removed when their run is over. The engines of a Slurm
-job's other nodes are asked too; elsewhere, containers there end with their commands or not at all. All engines
-understand the same commands.
+label that names its runner, and containers with the label are removed when their run is over. The engines of other
+nodes are asked too: by Slurm's launcher, or by mpirun over ssh; under other schedulers, containers there end with their
+commands or not at all. All engines understand the same commands.
 
     python3 checks/containercheck/job containers LABEL
     python3 checks/containercheck/job each-node load image.oci podman
 
 The first removes the containers of one node, and prints a line for each that still ran. The second runs a program once
-on every node of a Slurm job, and ends with the status of the one that failed.
+on every node of a job, and ends with the status of the one that failed.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ import json
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from typing import IO, Any, Callable, Dict, FrozenSet, Iterator, List, Optional,
 
 from containercheck.job import container_runtimes, contract, mpi, texts
 from containercheck.job.build import file_trees
+from containercheck.job.outputs import reasons
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two checks that the work is done, and that the job's script and ReFrame still run.
@@ -511,15 +513,33 @@ def launcher(first: int = 0) -> List[str]:
     return [*words, "--ntasks-per-node=1", "--mpi=none", "--mem=0"]
 
 
+def _list_words() -> List[str]:
+    """Return the words of mpirun that start a command once on each node of the site's list; empty for none."""
+    return shlex.split(os.environ.get(contract.EACH_NODE, ""))
+
+
+def _handed_on() -> Dict[str, str]:
+    """Return the environment in which mpirun hands on all variables, as srun does."""
+    return {**os.environ, contract.MPIRUN_HANDS_ON: ";".join(os.environ)}
+
+
 def run_on_each_node() -> None:
     """Run the program of the command line on each node.
 
     :raises SystemExit: it failed on a node, or only this node can be reached.
     """
-    words = launcher()
+    words = launcher() or _list_words()
     if not words:
-        sys.exit("error: only a job of Slurm with srun on the PATH can run a program on each of its nodes")
-    sys.exit(subprocess.run([*words, sys.executable, PROGRAMS, *sys.argv[1:]], stdin=subprocess.DEVNULL).returncode)
+        sys.exit("error: only srun in a job of Slurm, or mpirun over ssh, can run a program on each node of a job")
+    command = [*words, sys.executable, PROGRAMS, *sys.argv[1:]]
+    facts: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "env": _handed_on()}
+    done = subprocess.run(command, **facts)
+    printed = done.stderr.decode(errors="replace")
+    sys.stderr.write(printed)
+    if done.returncode:
+        # Last, because a launcher ends its own explanation with a ruler.
+        print(f"error: {sys.argv[1]} failed on a node: {texts.sanitized(reasons.why(printed, ''))}", file=sys.stderr)
+    sys.exit(done.returncode)
 
 
 def remove_containers() -> List[str]:
@@ -531,7 +551,8 @@ def remove_containers() -> List[str]:
     if not engines:
         return []
     removed = _removed(engines, MARK)
-    words = launcher(first=1)
+    # mpirun cannot leave out this node, on which nothing is left now.
+    words = launcher(first=1) or _list_words()
     if words:
         removed += _lines_of([*words, sys.executable, PROGRAMS, "containers", MARK])
     return removed
@@ -558,7 +579,7 @@ def _removed(engines: Set[str], label: str) -> List[str]:
 
 
 def _lines_of(command: List[str]) -> List[str]:
-    return output_of(command, ENGINE_PATIENCE, stderr=subprocess.DEVNULL).splitlines()
+    return output_of(command, ENGINE_PATIENCE, stderr=subprocess.DEVNULL, env=_handed_on()).splitlines()
 
 
 def _engines() -> Set[str]:

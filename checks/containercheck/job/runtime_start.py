@@ -57,6 +57,20 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     return chosen
 
 
+def _require_network(runtime: Runtime, command: str, nodes: int) -> None:
+    """Check that ranks in the host's network reach those on other nodes.
+
+    :raises SystemExit: they do not.
+    """
+    if nodes == 1 or not runtime.one_node_without_root or runtime.way.own_network:
+        return
+    if processes.output_of([command, *runtime.rootless]).strip() == "true":
+        sys.exit(
+            f"error: {command} on {os.uname().nodename} runs without root: its host network is not the node's, and "
+            "ranks on other nodes do not reach it: use an engine of root's, another runtime, or one node"
+        )
+
+
 def image_variables(runtime: Runtime, command: str, image: str, side: str) -> List[str]:
     """Write the variables that an image sets into a file, and return the option for it.
 
@@ -198,6 +212,7 @@ def main() -> None:
         runtime = runtime.in_way(facts["way"])
     except KeyError:
         sys.exit(f"error: {command} on {node} has no way {facts['way']} to run images: {version}")
+    _require_network(runtime, command, side.container.get("ranks", {}).get("nodes", 1))
     words = options(runtime, command, facts["ranks"])
     if runtime.variables and not facts["file"]:
         words += image_variables(runtime, command, shlex.split(side.image)[0], side.name)

@@ -26,6 +26,8 @@ from containercheck.job.verdict import builds
 
 #: Seconds for a run to end after SIGTERM, and for its helpers to end after it.
 GRACE, SETTLE = 5.0, 2.0
+#: Process for which mpirun does not wait: it ends when the processes of another node have closed its streams.
+AGENT = "ssh"
 #: Seconds between two samples of time and sizes: a fast program prints about 100 MiB meanwhile.
 INTERVAL = 0.1
 #: Bytes of too long a file that are kept.
@@ -140,7 +142,7 @@ def execute(command: Sequence[str], files: Sequence[Path], limit: float, watcher
                 containers = processes.remove_containers()
                 if containers:
                     processes.wait_for_all(SETTLE)
-                leftovers = [*processes.kill_all(), *containers]
+                leftovers = [*(name for name in processes.kill_all() if name != AGENT), *containers]
             processes.reap()
     if watchdog.printed_too_much:
         cut(files)

@@ -159,7 +159,8 @@ def _contained_commands(
         needs += Needs(prepare=(node_commands.in_job(site, "observe", "--alone", side.name),), files=(contract.KEY,))
     if side.launcher.ranks:
         inside = _Inside(place, layout)
-        others[contract.START_RANKS], others[contract.START_INSIDE] = place.parallel(RANKS), inside.parallel(RANKS)
+        others[contract.START_RANKS] = "\n".join([*_hand_on(side), place.parallel(RANKS)])
+        others[contract.START_INSIDE] = inside.parallel(RANKS)
         others[contract.LOOK_UP] = place.words(LOOKUP)
         others[contract.RUN_INSIDE] = _script(side, inside, site)
     files = place.mpi_scripts()
@@ -206,7 +207,16 @@ def _observing(side: Side, place: _Host | _InContainer) -> str:
     """Return the command that starts a side once, to print its observation."""
     # A program that starts others to measure them has no ranks, and would measure this one.
     start = place.parallel if 0 < side.launcher.ranks <= OBSERVED else place.words
-    return "\n".join([*node_commands.exports(side.environment, side.name), start(_look(place))])
+    return "\n".join([*_exports(side), start(_look(place))])
+
+
+def _exports(side: Side) -> list[str]:
+    """Return the commands that set the variables of a side, for all of its ranks."""
+    return [*node_commands.exports(side.environment, side.name), *_hand_on(side)]
+
+
+def _hand_on(side: Side) -> list[str]:
+    return [side.launcher.hand_on] if side.launcher.hand_on else []
 
 
 def _look(place: _Host | _InContainer) -> str:
@@ -217,7 +227,7 @@ def _look(place: _Host | _InContainer) -> str:
 
 def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> str:
     program = side.program
-    lines = node_commands.exports(side.environment, side.name)
+    lines = _exports(side)
     if program.neighbours:
         beside = [neighbour_command(program, neighbour, place) for neighbour in program.neighbours]
         return "\n".join([node_commands.BESIDE, *lines, *program.reset, *beside, "wait", _report(program, site)])
@@ -331,7 +341,8 @@ class _InContainer:
         mpirun = " ".join([f"mpirun -np {layout.ranks}", *layout.bound_by("mpirun")])
         script = f"{contract.WORKDIR}/{container_runtimes.OWN_NETWORK_SCRIPT}"
         start = f"sh {script} {layout.nodes} {layout.ranks_per_node} {mpirun} {self._entered(command)}"
-        return self._launch(start, self._container, launcher=layout.once_per_node())
+        once = f"${contract.EACH_NODE}" if self._launcher.hand_on else layout.once_per_node()
+        return self._launch(start, self._container, launcher=once)
 
     def _entered(self, command: str) -> str:
         """Return a command after the words that enter the container, with the host's MPI if it is used."""

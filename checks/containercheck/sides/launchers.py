@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from reframe.core.backends import getlauncher
@@ -13,9 +14,13 @@ from reframe.core.systems import SystemPartition
 from containercheck.job import container_runtimes, contract
 from containercheck.job.container_runtimes import Runtime
 from containercheck.sides.sides import Launcher, Needs
-from containercheck.site import node_commands
+from containercheck.site import jobs, node_commands
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
+
+#: Command after which Open MPI hands all variables on to ranks that it starts over ssh, as Slurm's launcher does. By
+#: itself it hands on its own variables only (mpirun(1), "Exported Environment Variables").
+HAND_ON = f"export {contract.MPIRUN_HANDS_ON}=$(compgen -e | paste -sd ';')"
 
 
 def find_runtime(partition: SystemPartition, way: str = "", platform: str = contract.FIRST_PLATFORM) -> Runtime | None:
@@ -95,7 +100,21 @@ def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequen
     job.num_cpus_per_task = layout.threads
     # Jobs run as the user of the session.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+    by_list = jobs.has_list(job, layout.nodes)
     # Each side may have different options, so the job's launcher gets back its own.
-    launcher.options = [*usual, *options, *layout.bound_by(launcher.registered_name, family)]
+    launcher.options = [*usual, *options, *layout.bound_by(launcher.registered_name, family, by_list)]
     words, launcher.options = launcher.run_command(job), usual
-    return Launcher(words, Needs(variables=root), layout.ranks)
+    # Open MPI refuses its option -x together with the list.
+    hands_on = by_list and family == "openmpi" and not re.search(r"\s-x\s", words)
+    return Launcher(words, Needs(variables=root), layout.ranks, HAND_ON if hands_on else "")
+
+
+def reach_nodes(job: Job, site: Site, layout: Layout) -> list[str]:
+    """Return the command that lets programs of the job start others on all of its nodes; none where Slurm does.
+
+    See job/processes.py.
+    """
+    if not jobs.has_list(job, layout.nodes):
+        return []
+    once = _started_by(job.launcher, job, Layout(layout.nodes, 1, 1, "none"), [], site.mpi_family)
+    return node_commands.exports({contract.EACH_NODE: once.words})

@@ -78,11 +78,13 @@ class Launcher:
     """Describe a program's launcher: the words before the program, and their needs. Empty for no launcher.
 
     :ivar ranks: number of MPI ranks that it starts; 0 if it starts none.
+    :ivar hand_on: command before a run that makes it hand on the environment; empty if it does so by itself.
     """
 
     words: str = ""
     needs: Needs = Needs()
     ranks: int = 0
+    hand_on: str = ""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,12 @@ def is_slurm(job: Job) -> bool:
     return job.scheduler.registered_name in ("slurm", "squeue")
 
 
+def has_list(job: Job, nodes: int) -> bool:
+    """Return whether mpirun reads the nodes of a job from a list of the site, as nothing else gives it nodes."""
+    launcher, scheduler = job.launcher.registered_name, job.scheduler.registered_name
+    return nodes > 1 and scheduler in ("local", "ssh") and launcher in ("mpirun", "mpiexec")
+
+
 def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
     """Return the options of a job that ReFrame 4.10 leaves out.
 

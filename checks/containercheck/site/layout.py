@@ -92,24 +92,25 @@ class Layout:
         """Return the number of cores that the ranks use on all nodes."""
         return self.ranks * self.threads
 
-    def bound_by(self, launcher: str, family: str = "openmpi") -> list[str]:
+    def bound_by(self, launcher: str, family: str = "openmpi", by_list: bool = False) -> list[str]:
         """Return the options with which a launcher binds the ranks; none for an unknown launcher.
 
         :param launcher: ReFrame's name of the launcher.
         :param family: family of MPI that an ``mpirun`` belongs to, a key of ``mpi.FAMILIES``.
+        :param by_list: whether the nodes come from the site's list, which may have more slots than a node has ranks.
         """
         if launcher.startswith("srun"):
             return [] if self.binding == "launcher" else [f"--cpu-bind={self.binding}"]
-        if launcher not in ("mpirun", "mpiexec") or self.binding == "launcher":
+        if launcher not in ("mpirun", "mpiexec"):
             return []
-        if self.binding == "none":
-            return ["--bind-to none"]
-        if self.threads == 1:
-            return ["--bind-to core"]
         # Without the number of threads, mpirun would bind all threads of a rank to one core.
+        threads = self.threads if self.binding == "cores" and self.threads > 1 else 0
+        bound = [] if self.binding == "launcher" else ["--bind-to " + ("none" if self.binding == "none" else "core")]
         if family == "mpich":
-            return [f"--bind-to core:{self.threads}"]
-        return [f"--map-by slot:PE={self.threads}", "--bind-to core"]
+            spread = [f"-ppn {self.ranks_per_node}"] if by_list else []
+            return [*spread, *(f"{option}:{threads}" if threads else option for option in bound)]
+        spread = [f"ppr:{self.ranks_per_node}:node"] if by_list else ["slot"] if threads else []
+        return [*(f"--map-by {place}" + (f":PE={threads}" if threads else "") for place in spread), *bound]
 
     def once_per_node(self) -> str:
         """Return the words of Slurm's launcher that start a command once on each node, with the cores of its ranks.

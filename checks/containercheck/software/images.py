@@ -15,7 +15,7 @@ from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands
 from containercheck.site.extras import path_of
 from containercheck.site.sites import RELEASES, Site
-from containercheck.software import managers
+from containercheck.software import managers, sources
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
 #: Name of the link to the image in the stage directory.
@@ -66,7 +66,8 @@ def _refuse_place(wanted: Wanted) -> None:
             raise Unavailable(f"no image: {runtime.title} keeps images in its own way, and cannot use the check's copy")
         if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node and not wanted.each_node:
             raise Unavailable(
-                f"no image: {runtime.command} keeps images on each node, and only a job of Slurm's brings them to all"
+                f"no image: {runtime.command} keeps images on each node, and only Slurm, or mpirun over ssh with a "
+                "list of nodes, brings them to all"
             )
 
 
@@ -125,6 +126,8 @@ class _Image:
             unnamed = replace(candidate, command=None)
             return self._converted(replace(self, runtime=builder, candidate=unnamed)._of_recipe(), builder)
         arguments = [f"{name}={value}" for name, value in (candidate.arguments or {}).items()]
+        if requirements := self.wanted.requirements and sources.requirements_of(self.wanted, site).name:
+            arguments.append(f"REQUIREMENTS={requirements}")
         build = node_commands.in_build(
             site,
             "image",
@@ -182,7 +185,7 @@ class _Image:
             runtime=runtime.command,
             way=runtime.way.name,
             command=command,
-            loads=site.is_here,
+            loads=site.is_here and not self._on_each_node(),
             directory=site.cache("images"),
             link=link,
         )
@@ -190,7 +193,7 @@ class _Image:
         if not in_storage:
             return replace(source, image=link)
         source = replace(source, image=launch.content_of(contract.image_name_file(link)))
-        if site.is_here:
+        if site.is_here and not self._on_each_node():
             return source
         words = [*self._on_each_node(), "load", link, runtime.command, *filter(None, [command])]
         return replace(source, activate=(*source.activate, f"{node_commands.in_job(site, *words)} || exit 1"))
@@ -233,7 +236,7 @@ class _Image:
         image = storage.run.format(name=name, identifier=launch.content_of(contract.IMAGE_ID))
         found = Provision(image=image, provenance={"image": texts.without_credentials(name)})
         parts = self._pulled(name)
-        if storage.per_node and not self.site.is_here:
+        if storage.per_node and not (self.site.is_here and self.wanted.nodes == 1):
             words = [*self._on_each_node(), "pull", node_commands.as_json(parts)]
             return replace(found, activate=(f"{node_commands.in_job(self.site, *words)} || exit 1",))
         return replace(found, build=(node_commands.in_build(self.site, "pull", **parts),))

@@ -112,6 +112,13 @@ def provide_mpi_times(wanted: Wanted, site: Site) -> Provision:
     return Provision(build=(_require(compiler, reason), shlex.join(words)))
 
 
+def requirements_of(wanted: Wanted, site: Site) -> Path:
+    """Return the path of the pinned requirements: those with CUDA's libraries, if the nodes have GPUs for them."""
+    path = CHECKS / "src" / (wanted.requirements or "")
+    with_cuda = path.with_name("requirements-cuda.txt")
+    return with_cuda if wanted.gpu and site.gpus and site.gpu_arch.startswith("sm_") and with_cuda.exists() else path
+
+
 def provide_environment(wanted: Wanted, site: Site) -> Provision:
     """Return a program from requirements below ``checks/src``; the environment is named after their directory.
 
@@ -119,7 +126,7 @@ def provide_environment(wanted: Wanted, site: Site) -> Provision:
     """
     if wanted.requirements is None:
         return Provision()
-    path = CHECKS / "src" / wanted.requirements
+    path = requirements_of(wanted, site)
     if path.exists() and (problem := machine.not_for(path.parent.name, path, architecture_of(site))):
         raise Unavailable(f"no software: {problem}")
     build = node_commands.in_build(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import shutil
@@ -9,7 +11,18 @@ import signal
 import subprocess
 
 import pytest
-from conftest import CHECKS, SLURM, cluster, cluster_up, eventually, reframe_command, shared_directory, write_program
+from conftest import (
+    CHECKS,
+    CLUSTER,
+    REPOSITORY,
+    SLURM,
+    cluster,
+    cluster_up,
+    eventually,
+    reframe_command,
+    shared_directory,
+    write_program,
+)
 from docker_engines import podman_settings
 from engine_srun import write_srun
 
@@ -30,6 +43,8 @@ for system in site_configuration["systems"]:
         partition["container_platforms"] = [{{"type": {engine!r}}}]
 """
 CONFIGURATION = SLURM["RFM_CONFIG_FILES"]
+#: The way in which the ranks of an overlay network started.
+IN_OWN_NETWORK = "by the image's own mpirun, in one container on each node, with a network of its own"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -190,12 +205,91 @@ def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, plac
     assert case["result"] == "pass", case["fail_reason"]
     started = case["provenance"]["started"]
     assert started["host"] == "by the job's launcher"
-    assert started["overlay"] == "by the image's own mpirun, in one container on each node, with a network of its own"
+    assert started["overlay"] == IN_OWN_NETWORK
     rows = {row["subject_label"]: row for row in case["results"] if row["metric"] == "bandwidth_between_nodes"}
     bandwidth = {name: row["subject"] for name, row in rows.items()}
     # Both go over the Ethernet of 1 Gbit/s, whose limit lets bursts through; the fabric has several times as much. Of
     # each 1500 bytes 50 are VXLAN's: 3.4 %, less than rounds may spread here.
     assert all(10 < value < 250 for value in bandwidth.values()), bandwidth
+    assert left(place) == {}
+
+
+#: A partition of two nodes without a scheduler: mpirun starts ranks over ssh, on the nodes of a list.
+LISTED = """
+site_configuration = {{"systems": [{{"name": "listed", "hostnames": ["node1"], "partitions": [{{
+    "name": "nodes", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"],
+    "processor": {{"num_cpus": 1, "num_cpus_per_core": 1, "num_cpus_per_socket": 1, "num_sockets": 1}},
+    "env_vars": [["OMPI_MCA_orte_default_hostfile", "{place}/hosts"], ["OMPI_MCA_plm_rsh_agent", "{place}/ssh"]],
+    "container_platforms": [{{"type": "{engine}", "env_vars": {variables}}}],
+    "extras": {{"containercheck": {{"max_nodes": 2, "container_network": "overlay", "binding": "none"}}}},
+}}]}}]}}
+"""
+#: Variables of an engine that name its storage.
+STORAGES = {
+    "Podman": {"CONTAINERS_STORAGE_CONF": "{place}/storage.conf", "CONTAINERS_CONF": "{place}/containers.conf"},
+    "Docker": {"DOCKER_HOST": "unix:///tmp/docker/socket"},
+}
+DOCKERD = (
+    *("dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs"),
+    *("--data-root=/tmp/docker/data", "--exec-root=/tmp/docker/exec", "--pidfile=/tmp/docker/pid"),
+    *("--default-ulimit=nofile=1024:1024", "--host=unix:///tmp/docker/socket"),
+)
+
+
+@contextlib.contextmanager
+def on_both_nodes(command, answers):
+    """Have a daemon on both nodes, once a command succeeds there."""
+    ends = ("setpriv", "--pdeathsig=TERM", *command)
+    with contextlib.ExitStack() as stack:
+        for node in ("node1", "node2"):
+            words = [CLUSTER, "exec", node]
+            daemon = subprocess.Popen([*words, *ends], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(daemon.wait, 60)
+            stack.callback(daemon.terminate)
+            started = functools.partial(subprocess.run, [*words, *answers], capture_output=True)
+            assert eventually(lambda started=started: started().returncode == 0, 60, daemon), started()
+        yield
+
+
+@pytest.fixture
+def ssh(place):
+    """Have a server of ssh on both nodes, and a client that it knows."""
+    server = shutil.which("sshd", path="/usr/sbin:/usr/bin") or pytest.skip("needs sshd")
+    for key in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key], check=True)
+    options = "-o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    write_program(place / "ssh", f'exec ssh -i {place}/user {options} "$@"')
+    # The list has more slots than a job has ranks on a node.
+    (place / "hosts").write_text("node1 slots=2\nnode2 slots=2\n")
+    os.makedirs("/run/sshd", exist_ok=True)
+    words = [f"HostKey={place}/host", f"AuthorizedKeysFile={place}/user.pub", "StrictModes=no", "UsePAM=no"]
+    command = [server, "-D", "-f", "/dev/null", *(f"-o{word}" for word in [*words, "PidFile=none"])]
+    with on_both_nodes(command, [place / "ssh", "localhost", "true"]):
+        yield
+
+
+@pytest.mark.parametrize(("engine", "way"), [("Podman", ""), ("Docker", ""), ("Podman", "+overlay")])
+def test_engines_run_over_ssh_on_the_nodes_of_a_list(session, place, ssh, request, engine, way):
+    """Lenox of D12.6 has no scheduler: mpirun's own ssh starts a container for each rank, or one on each node."""
+    if engine == "Docker" and not shutil.which("dockerd"):
+        pytest.skip("needs dockerd")
+    if way:
+        request.getfixturevalue("overlay")
+    given = [[name, value.format(place=place)] for name, value in STORAGES[engine].items()]
+    (place / "site.py").write_text(LISTED.format(place=place, engine=engine, variables=given))
+    settings = {"RFM_CONFIG_FILES": f"{REPOSITORY}/config/common.py:{place}/site.py", "RFM_SYSTEM": "listed"}
+    variants = "generic" if way else "(integrated|generic)"
+    arguments = [f"--prefix={place}", "-n", f"PingPong%variant={variants}%num_nodes=2", *FEW]
+    arguments += ["-S", f"runtimes=overlay:{engine.lower()}{way},file:apptainer"] if way else []
+    answers = ["env", "DOCKER_HOST=unix:///tmp/docker/socket", "docker", "ps"]
+    with on_both_nodes(DOCKERD, answers) if engine == "Docker" else contextlib.nullcontext():
+        result = session(*arguments, checks=CHECKS, node="node1", **settings)
+    assert result.status == 0, result.output
+    for case in result.cases:
+        loaded = [*case["provenance"]["mpi"].values()]
+        assert case["result"] == "pass" and loaded, case["fail_reason"]
+        started = {"by the job's launcher", *([IN_OWN_NETWORK] if way else [])}
+        assert {*case["provenance"]["started"].values()} == started
     assert left(place) == {}
 
 

@@ -26,13 +26,15 @@ CASES = {
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
     "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%ranks=0%openmp=1%material=SiH4"),
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
+    "cuda": ("aris", "gpu", "TensorFlowCNN%variant=generic%num_nodes=1%network=AlexNet%batch=32"),
+    "list-of-nodes": ("lenox", "nodes", "PingPong%variant=generic%num_nodes=2%platform=Docker%image_release=fitting"),
 }
 
 #: Cases whose build is kept too: on a node, because that is of another architecture; and for GPUs.
-BUILT = ("power", "gpu")
+BUILT = ("power", "gpu", "cuda")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sorted({*CASES} - {"cuda"}))
 def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
     compare(name, job_of(dry_run(name, anywhere, session, tmp_path, "rfm_job.sh")), tmp_path)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from archspec.cpu import TARGETS
-from conftest import REPOSITORY
+from conftest import REPOSITORY, entry_of
 from containercheck.job import architectures
 from containercheck.job.build import machine
+from containercheck.job.container_runtimes import by_name
 from containercheck.site.sites import Site
-from containercheck.software import Unavailable, Wanted, sources
+from containercheck.software import Unavailable, Wanted, images, sources
 
 SOURCES = REPOSITORY / "checks" / "src"
 
@@ -61,5 +65,23 @@ def test_requirements_have_files_for_an_architecture_or_are_a_skip_before_any_bu
 
 def test_what_requirements_are_for_is_known_by_its_name():
     """A misspelt one would be a skip everywhere."""
-    for path in SOURCES.glob("*/requirements.txt"):
+    for path in SOURCES.glob("*/requirements*.txt"):
         assert set(machine.limits_of(path.read_text())[0]) <= set(architectures.KNOWN), path
+
+
+@pytest.mark.parametrize(("arch", "name"), [("sm_70", "requirements-cuda.txt"), ("gfx90a", "requirements.txt")])
+def test_a_program_on_gpus_of_nvidia_gets_cuda_and_the_same_versions_of_all_else(arch, name):
+    """The environment of bare, and the argument of the image."""
+    wanted = Wanted("Code", "code", requirements="tensorflow/requirements.txt", recipe="tensorflow", gpu=True)
+    site = replace(site_of("x86_64"), gpus=4, gpu_arch=arch, release="bookworm")
+    found = images.provide_image(replace(wanted, runtime=by_name("Apptainer")), site)
+    entries = [entry_of(command) for command in (*sources.provide_environment(wanted, site).build, *found.build)]
+    assert Path(entries[0]["requirements"]).name == name
+    assert entries[1]["arguments"] == [f"REQUIREMENTS={name}"]
+    assert sources.requirements_of(replace(wanted, gpu=False), site).name == "requirements.txt"
+    pins = [
+        {line.split(" ")[0] for line in (SOURCES / "tensorflow" / file).read_text().splitlines() if "==" in line}
+        for file in ("requirements.txt", "requirements-cuda.txt")
+    ]
+    others = {pin for pin in pins[1] if not pin.startswith("nvidia-")}
+    assert others == pins[0] - {pin for pin in pins[0] if pin.startswith("tensorflow-cpu")}

@@ -193,19 +193,24 @@ def own_network(place, *words, **variables):
     return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path):
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path, launcher):
     """The container on node 1 is there first, and finds its command in a file."""
-    write_program(
-        tmp_path / "mpirun", "$OMPI_MCA_plm_rsh_agent 10.0.0.2 orted --daemonize --mca 'a b'; echo agent ended with $?"
-    )
+    seen = "$? $OMPI_ALLOW_RUN_AS_ROOT$OMPI_MCA_orte_hnp_uri$SLURM_PROCID"
+    agent = "$OMPI_MCA_plm_rsh_agent 10.0.0.2 orted --daemonize --mca 'a b'"
+    write_program(tmp_path / "mpirun", f"{agent}; echo agent ended with {seen}")
     meeting = tmp_path / "own-network.7.3"
     meeting.mkdir()
     (meeting / "address.1").write_text("10.0.0.2\n")
+    # The host's launcher is Slurm's, or mpirun over ssh: the image's mpirun sees nothing of it.
     facts = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "3", "SLURM_PROCID": "0"}
-    result = own_network(tmp_path, "2", "4", "./mpirun", **facts)
+    if launcher == "mpirun":
+        facts = {"PMIX_NAMESPACE": "7", "OMPI_COMM_WORLD_RANK": "0", "OMPI_MCA_orte_hnp_uri": "host's"}
+        meeting = meeting.rename(tmp_path / "own-network.7.0")
+    result = own_network(tmp_path, "2", "4", "./mpirun", **facts, OMPI_ALLOW_RUN_AS_ROOT="1")
     if "has no address" in result.stderr:
         pytest.skip("this machine's own name is not in /etc/hosts, where a container's is")
-    assert result.stdout == "agent ended with 0\n", result.stderr
+    assert result.stdout == "agent ended with 0 1\n", result.stderr
     assert (meeting / "start.1").read_text() == "orted --mca a b\n"
     assert (meeting / "hosts").read_text().splitlines()[1] == "10.0.0.2 slots=4"
     assert (meeting / "done").exists()

@@ -56,10 +56,11 @@ def options_of(command, ranks):
     return runtime_start.options(runtime_start.identify(command)[0], command, ranks)
 
 
-def ask(directory, command, side="subject", ranks=1, **facts):
+def ask(directory, command, side="subject", ranks=1, nodes=1, **facts):
     """Run the program of the job that finds the runtime on a node."""
     start = {"way": "", "ranks": ranks, "own_environment": False, "file": "", "copy_to": "", "required_option": ""}
-    stored = {side: {"commands": {}, "container": {"command": command, "image": "x", "start": {**start, **facts}}}}
+    container = {"command": command, "image": "x", "start": {**start, **facts}, "ranks": {"nodes": nodes}}
+    stored = {side: {"commands": {}, "container": container}}
     (directory / "commands.json").write_text(json.dumps(stored))
     words = [sys.executable, PROGRAMS, "runtime", side]
     return subprocess.run(words, cwd=directory, text=True, capture_output=True, timeout=120)
@@ -132,6 +133,18 @@ def test_a_runtime_that_cannot_run_images_is_one_line(on_path, tmp_path, command
     done = ask(tmp_path, command, way=way)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("says", "rootless", "nodes", "refused"),
+    [(DOCKER, "true", 2, True), (DOCKER, "true", 1, False), (DOCKER, "false", 2, False), (PODMAN, "true", 2, False)],
+)
+def test_an_engine_whose_network_other_nodes_do_not_reach_is_one_line(
+    on_path, tmp_path, says, rootless, nodes, refused
+):
+    done = ask(tmp_path, on_path("docker", says=says, rootless=rootless), nodes=nodes)
+    assert done.returncode == int(refused), done.stderr
+    assert not refused or (done.stderr.count("\n"), "docker on" in done.stderr) == (1, True)
 
 
 # What a side keeps, and what is kept from it
@@ -241,7 +254,7 @@ def test_an_image_is_built_by_another_runtime_and_loaded_into_the_storage_of_the
     assert load.endswith(f" load image.oci {name} || exit 1")
     assert "each-node" in load
     with pytest.raises(
-        Unavailable, match=f"{name} keeps images on each node, and only a job of Slurm's brings them to"
+        Unavailable, match=f"{name} keeps images on each node, and only Slurm, or mpirun over ssh .* brings them to"
     ):
         images.provide_image(replace(wanted, each_node=False), ELSEWHERE)
 

@@ -267,6 +267,19 @@ def test_a_rank_is_bound_to_as_many_cores_as_it_has_threads(launcher, family, op
 
 
 @pytest.mark.parametrize(
+    ("threads", "binding", "family", "options"),
+    [
+        (1, "launcher", "openmpi", ["--map-by ppr:2:node"]),
+        (4, "none", "openmpi", ["--map-by ppr:2:node", "--bind-to none"]),
+        (4, "cores", "openmpi", ["--map-by ppr:2:node:PE=4", "--bind-to core"]),
+        (4, "cores", "mpich", ["-ppn 2", "--bind-to core:4"]),
+    ],
+)
+def test_the_nodes_of_a_list_have_as_many_ranks_as_the_job_and_not_as_the_list(threads, binding, family, options):
+    assert Layout(2, 2, threads, binding).bound_by("mpirun", family, by_list=True) == options
+
+
+@pytest.mark.parametrize(
     ("ranks", "openmp", "ranks_per_node", "mix"),
     [
         (8, PLAIN["openmp"], None, (8, 1)),
