@@ -13,8 +13,8 @@ import subprocess
 import pytest
 from application_files import constants_of
 from conftest import REPOSITORY, write_program
-from containercheck.job import container_runtimes
-from containercheck.job.build import image_build
+from containercheck.job import container_runtimes, runtime_start
+from containercheck.job.build import image_build, image_files
 from containercheck.job.build.cache import UnsupportedError
 from containercheck.job.container_runtimes import HAND_ON, HAND_ON_SCRIPT, OCI, RUNTIMES, TREE, by_command, by_name
 from reframe.core.containers import ContainerPlatform
@@ -110,8 +110,11 @@ def test_an_engine_is_told_each_variable_of_the_rank_by_its_name(tmp_path):
     assert "--env=PATH" in hand_on(tmp_path, "--rm", "image", "cat")
 
 
-#: Options that every job and build types, of Apptainer and Singularity, by command. Singularity 3.0 has those of exec.
-TYPED = {"exec": ("--bind", "--pwd", "--nv", "--contain", "--no-home", "--userns"), "build": ("--fakeroot", "--force")}
+#: Options that jobs and builds type, of Apptainer and Singularity, by command.
+TYPED = {
+    "exec": ("--bind", "--pwd", "--nv", "--rocm", "--contain", "--no-home", "--userns"),
+    "build": ("--fakeroot", "--force"),
+}
 
 
 @pytest.mark.parametrize("command", TYPED)
@@ -127,25 +130,28 @@ def test_the_installed_runtime_has_the_options_that_are_typed(command):
         assert options <= {*TYPED["exec"]} and words[2].startswith("-B") and "-B, --bind" in output
 
 
-@pytest.mark.parametrize(
-    ("version", "help_of_build", "refused"),
-    [
-        ("singularity version 3.8.7-1.el8", "  -f, --fakeroot  build using user namespace\n  -F, --force", True),
-        ("singularity-ce version 3.11.4", "  -f, --fakeroot\n  -F, --force\n      --mksquashfs-args string", True),
-        ("apptainer version 1.1.9", "  -f, --fakeroot\n  -F, --force\n      --mksquashfs-args string", True),
-        ("singularity-ce version 4.1.0", "  -f, --fakeroot\n      --build-arg strings\n  -F, --force", False),
-        ("apptainer version 1.4.5", "  -f, --fakeroot\n      --build-arg strings\n  -F, --force", False),
-    ],
-)
-def test_a_runtime_that_is_too_old_to_build_a_recipe_is_one_line(tmp_path, version, help_of_build, refused):
+#: Version, and options of exec and of build, of released Singularity and Apptainer.
+RELEASES = [
+    line.split("\t")
+    for line in (REPOSITORY / "ci" / "tests" / "outputs" / "runtimes.tsv").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+
+
+@pytest.mark.parametrize(("version", "of_exec", "of_build"), RELEASES, ids=[release[0] for release in RELEASES])
+def test_a_release_runs_images_and_builds_them_or_is_too_old_in_one_line(tmp_path, version, of_exec, of_build):
+    assert {*TYPED["exec"]} - {*of_exec.split()} == {*TYPED["build"]} - {*of_build.split()} == set()
     (tmp_path / "own.def").write_text("Bootstrap: scratch\n")
     runtime = tmp_path / "runtime"
-    answers = f"case $* in --version) echo '{version}' ;; *--help) printf '{help_of_build}' ;; *) exit 3 ;; esac"
-    write_program(runtime, answers)
+    answers = f"--version) echo '{version}' ;; exec*) echo {of_exec} ;; *--help) echo {of_build} ;; *) exit 3"
+    write_program(runtime, f"case $* in {answers} ;; esac")
+    row = runtime_start.identify(str(runtime))[0]
+    assert ("--sharens" in runtime_start.options(row, str(runtime), 2)) == ("--sharens" in of_exec.split())
+    assert bool(image_files.compression_options(str(runtime))) == ("--mksquashfs-args" in of_build.split())
     places = {"recipes": tmp_path, "images": tmp_path / "images", "jars": tmp_path / "jars"}
     wanted = {"runtime": str(runtime), "architecture": "x86_64", "release": "bookworm", "family": "openmpi"}
     image = image_build.image_of("own", **places, **wanted)
-    if not refused:
+    if "--build-arg" in of_build.split():
         image.prepare()
         return
     with pytest.raises(UnsupportedError) as caught:
