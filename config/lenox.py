@@ -1,9 +1,8 @@
 """Lenox (BSC): D12.6 sections 6.1 and 6.5 to 6.7, Alya, BT-MZ and HPCG with 112 cores.
 
 Four nodes of 2 x E5-2697 v3, Ethernet of 1 Gbit/s, no batch system: mpirun with a list of hosts, bound to cores, from
-one of the nodes. ReFrame has no job of its own there, so the node it runs on is the one that is measured; Open MPI
-finds the others in the file that OMPI_MCA_orte_default_hostfile names. Open MPI 1.10.4, Singularity 2.4.5, Shifter
-16.08.3, Docker 1.11.1. The memory of a node is not said there: fill it in.
+one of the nodes. ReFrame runs on the first node of that list, and mpirun starts ranks on the others over ssh. Open MPI
+1.10.4, Singularity 2.4.5, Shifter 16.08.3, Docker 1.11.1. The memory of a node is not given there: fill it in.
 """
 
 #: Alya, of which each machine had its own image; the patterns read the log of the case, which is to be filled in.
@@ -30,6 +29,8 @@ site_configuration = {
                     "scheduler": "local",
                     "launcher": "mpirun",
                     "environs": ["builtin"],
+                    # A line for each node: its name, and "slots=28". Open MPI 5: PRTE_MCA_prte_default_hostfile.
+                    "env_vars": [["OMPI_MCA_orte_default_hostfile", "/path/to/hosts"]],
                     "processor": {
                         "arch": "haswell",
                         "num_cpus": 28,

@@ -135,7 +135,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.prepared = self._found(site_software, program_in_image)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
-        # The build of an image needs the runtime's modules too.
+        # The build of an image needs the runtime's modules and variables too.
         self._load(self.prepared.runtime_needs)
         self.build_with(self.prepared.provision)
         # ReFrame cancels a job that waits longer, without an error message; jobs.end_of_job reports it.
@@ -292,8 +292,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         return jobs.on_nodes(self.job, self.num_nodes, option, nodes) if nodes else []
 
     def _load(self, needs: Needs) -> None:
-        """Load modules in the build step and in the job, each once."""
+        """Load modules in the build step and in the job, each once, and set variables that are not set."""
         self.modules += [module for module in needs.modules if module not in self.modules]
+        self.env_vars = {**needs.variables, **self.env_vars}
 
     # run
 
@@ -313,7 +314,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
         self.prerun_cmds = [*jobs.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self._load(job.needs)
-        self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
+        self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **self.env_vars}
         self.keep_files = [*self.keep_files, contract.REPRODUCER]
         self.write_private({contract.FACTS: json.dumps(self._job_facts()), **job.private})
         self.write_files(job.files)

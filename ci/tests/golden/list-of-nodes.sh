@@ -1,4 +1,5 @@
 #!/bin/bash
+export OMPI_MCA_orte_default_hostfile=$TMP/path/to/hosts
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 trap 'rm -rf -- variables.key' EXIT

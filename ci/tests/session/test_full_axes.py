@@ -34,13 +34,17 @@ def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
 
 @pytest.mark.parametrize(("full", "count"), [(("-S", "full=yes"), 3), ((), 1)])
 def test_a_partition_with_several_runtimes_runs_each_on_the_full_axes(session, site, full, count):
-    named = [{"type": "Sarus"}, {"type": "Shifter"}, {"type": "Podman", "default": True}]
+    engine = {"type": "Podman", "default": True, "env_vars": [["CONTAINERS_CONF", "/site/containers.conf"]]}
+    named = [{"type": "Sarus"}, {"type": "Shifter"}, engine]
     settings = site(**ELSEWHERE, container_platforms=named)
     result = session("--dry-run", "-C", settings, *full, "-n", "variant=generic.*usual", checks=STARTUP)
     plain = [case for case in result.cases if "%image_in=shared %image_release=fitting" in case["name"]]
     assert len(plain) == count, result.output
     jobs = [(Path(case["stagedir"]) / "commands.json") for case in plain if case["result"] == "pass"]
     assert [" podman run " in job.read_text() for job in jobs] == [True]
+    # The build step loads images with its settings too.
+    scripts = [jobs[0].with_name(name).read_text() for name in ("rfm_build.sh", "rfm_job.sh")]
+    assert [script.count("export CONTAINERS_CONF=/site/containers.conf\n") for script in scripts] == [1, 1]
     # Its runtimes cannot build images: that is a reason of these cases only.
     reasons = sorted(case["skip_reason"].partition(":")[2].split()[0] for case in plain if case["result"] == "skip")
     assert reasons == ["sarus", "shifter"][: count - 1]
