@@ -538,7 +538,8 @@ def run_on_each_node() -> None:
     sys.stderr.write(printed)
     if done.returncode:
         # Last, because a launcher ends its own explanation with a ruler.
-        print(f"error: {sys.argv[1]} failed on a node: {texts.sanitized(reasons.why(printed, ''))}", file=sys.stderr)
+        reason = re.sub("^error: ", "", texts.sanitized(reasons.why(printed, "")))
+        print(f"error: {sys.argv[1]} failed on a node: {reason}", file=sys.stderr)
     sys.exit(done.returncode)
 
 

@@ -268,7 +268,14 @@ def ssh(place):
         yield
 
 
-@pytest.mark.parametrize(("engine", "way"), [("Podman", ""), ("Docker", ""), ("Podman", "+overlay")])
+@pytest.mark.parametrize(
+    ("engine", "way"),
+    [
+        ("Podman", ""),
+        pytest.param("Docker", "", marks=pytest.mark.long),
+        pytest.param("Podman", "+overlay", marks=pytest.mark.long),
+    ],
+)
 def test_engines_run_over_ssh_on_the_nodes_of_a_list(session, place, ssh, request, engine, way):
     """Lenox of D12.6 has no scheduler: mpirun's own ssh starts a container for each rank, or one on each node."""
     if engine == "Docker" and not shutil.which("dockerd"):
