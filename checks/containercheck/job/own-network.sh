@@ -8,9 +8,9 @@ if [ "$1" = agent ]; then
     printf '%s\n' "$*" | sed 's/ --daemonize / /' >"$MEETING/new.$number"
     exec mv "$MEETING/new.$number" "$MEETING/start.$number"
 fi
-nodes=$1 ranks=$2 number=${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-0}}
+nodes=$1 ranks=$2 number=${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}
 shift 2
-export MEETING="$PWD/own-network.${SLURM_JOB_ID:-${PMIX_NAMESPACE:-0}}.${SLURM_STEP_ID:-0}"
+export MEETING="$PWD/own-network.${PMIX_NAMESPACE:-${SLURM_JOB_ID:-0}.${SLURM_STEP_ID:-0}}"
 # Slurm's names of nodes differ from the names of containers, and the host's mpirun is another job than the image's.
 for name in $(env | sed -n '/^OMPI_ALLOW_\|^PMIX_MCA_gds/d; s/^\(\(SLURM\|OMPI\|PMIX\)_[A-Za-z0-9_]*\)=.*/\1/p'); do
     unset "$name"

@@ -104,13 +104,14 @@ class Layout:
         if launcher not in ("mpirun", "mpiexec"):
             return []
         # Without the number of threads, mpirun would bind all threads of a rank to one core.
-        threads = self.threads if self.binding == "cores" and self.threads > 1 else 0
-        bound = [] if self.binding == "launcher" else ["--bind-to " + ("none" if self.binding == "none" else "core")]
+        threads = f":{self.threads}" if self.binding == "cores" and self.threads > 1 else ""
+        bound = {"launcher": [], "none": ["--bind-to none"], "cores": ["--bind-to core"]}[self.binding]
         if family == "mpich":
             spread = [f"-ppn {self.ranks_per_node}"] if by_list else []
-            return [*spread, *(f"{option}:{threads}" if threads else option for option in bound)]
-        spread = [f"ppr:{self.ranks_per_node}:node"] if by_list else ["slot"] if threads else []
-        return [*(f"--map-by {place}" + (f":PE={threads}" if threads else "") for place in spread), *bound]
+            return [*spread, *(f"{option}{threads}" for option in bound)]
+        place = f"ppr:{self.ranks_per_node}:node" if by_list else "slot" if threads else ""
+        elements = threads.replace(":", ":PE=")
+        return [*([f"--map-by {place}{elements}"] if place else []), *bound]
 
     def once_per_node(self) -> str:
         """Return the words of Slurm's launcher that start a command once on each node, with the cores of its ranks.

@@ -212,7 +212,7 @@ def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path, la
     facts = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "3", "SLURM_PROCID": "0"}
     if launcher == "mpirun":
         facts = {"PMIX_NAMESPACE": "7", "OMPI_COMM_WORLD_RANK": "0", "OMPI_MCA_orte_hnp_uri": "host's"}
-        meeting = meeting.rename(tmp_path / "own-network.7.0")
+        meeting = meeting.rename(tmp_path / "own-network.7")
     result = own_network(tmp_path, "2", "4", "./mpirun", **facts, OMPI_ALLOW_RUN_AS_ROOT="1")
     if "has no address" in result.stderr:
         pytest.skip("this machine's own name is not in /etc/hosts, where a container's is")
