@@ -19,6 +19,7 @@ FILES = {
     "hook.sh": "export HOOKED=yes\n",
     "filter.json": '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": '
     '[{"names": ["chmod", "fchmodat", "fchmodat2"], "action": "SCMP_ACT_ERRNO"}]}\n',
+    "mca.conf": "btl = self,tcp\n",
     "count.sh": program(EVERY.values()),
 }
 

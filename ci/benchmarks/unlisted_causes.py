@@ -275,4 +275,90 @@ UNLISTED = {
         'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
         measures=("memory",),
     ),
+    "no-user-namespaces": Fault(
+        "apptainer#2027",
+        (r"user namespaces",),
+        runtime="exec unshare --user --map-root-user sh -c "
+        '\'echo 0 >/proc/sys/user/max_user_namespaces; exec "$REAL" "$@"\' sh "$@"',
+    ),
+    "hangs-at-start": Fault(
+        "apptainer#2387",
+        (r"hang", r"Unreachable in file"),
+        runtime=sometimes(
+            'echo "[vm:1] OPAL ERROR: Unreachable in file ext3x_client.c at line 112" >&2; exec sleep 1000'
+        )
+        + 'exec "$REAL" "$@"',
+    ),
+    "helper-killed": Fault(
+        "apptainer#2104",
+        (r"[Tt]ransport endpoint is not connected",),
+        f"{INSIDE} && {planted('helper-killed')} && sleep 2 && ! /usr/bin/tac --version >/dev/null",
+        runtime='"$REAL" "$@" & sleep 1.2; for parent in $! $(pgrep -P $!); do pkill -P $parent squashfuse_ll; done; '
+        "wait $!",
+        does="ends",
+    ),
+    "exported-function": Fault(
+        "singularity#5253",
+        (r"BASH_FUNC_seq",),
+        "grep -q BASH_FUNC_seq /proc/$$/environ",
+        runtime='exec env \'BASH_FUNC_seq%%=() {  echo 1; }\' "$REAL" "$@"',
+    ),
+    "small-unpacking": Fault(
+        "apptainer#737",
+        (r"no space left on device",),
+        runtime='mkdir -p "$PLACE/unpacking"; shift; exec unshare -m sh -c \'mount -t tmpfs -o size=4m none '
+        '"$PLACE/unpacking"; APPTAINER_TMPDIR=$PLACE/unpacking exec "$REAL" exec --unsquash "$@"\' sh "$@"',
+    ),
+    "no-bus": Fault(
+        "apptainer#3607",
+        (r"failed to connect to dbus",),
+        runtime=sometimes(
+            'echo "FATAL:   container creation failed: while applying cgroups config: failed to connect to dbus: '
+            'dial unix /run/user/0/bus: connect: connection refused" >&2; exit 255'
+        )
+        + 'exec "$REAL" "$@"',
+    ),
+    "left-segment": Fault(
+        "ompi#7220",
+        (r"/dev/shm/vader_segment",),
+        f"{INSIDE} && {planted('left-segment')} && ! (: >>/dev/shm/vader_segment.planted)",
+        runtime="segment=/dev/shm/vader_segment.planted; install -m 600 -o 1000 /dev/null $segment; "
+        'program "$@"; status=$?; rm $segment; exit $status',
+        does="ends",
+    ),
+    "settings-file": Fault(
+        "ompi#7737",
+        (r"openmpi-mca-params.conf",),
+        "grep -qs '^btl = self,tcp' /etc/openmpi/openmpi-mca-params.conf",
+        {"APPTAINER_BINDPATH": "PLACE/mca.conf:/etc/openmpi/openmpi-mca-params.conf"},
+        measures=("messages",),
+    ),
+    "network": Fault(
+        "apptainer#822",
+        (r"--net\b|network",),
+        "[ $(grep -c : /proc/net/dev) = 1 ]",
+        options=("--net", "--network=none"),
+        does="ends",
+    ),
+    "input": Fault(
+        "singularity#1712",
+        (r"standard input",),
+        f"{planted('input')} && ! read -r line; false",
+        runtime='mkfifo "$PLACE/input" 2>/dev/null; exec "$REAL" "$@" <>"$PLACE/input"',
+    ),
+    "process-cgroup": Fault(
+        "podman#17647",
+        (r"cgroup.*processes|pids",),
+        f"{planted('process-cgroup')} && ! sh -c 'for n in $(seq 100); do sleep 0.3 & done; wait'",
+        runtime="group=/sys/fs/cgroup/pids/containercheck-planted; mkdir -p $group; echo 64 >$group/pids.max; "
+        'echo $$ >$group/cgroup.procs; exec "$REAL" "$@"',
+        does="ends",
+    ),
+    "ignored-signal": Fault(
+        "crun#2058",
+        (r"SIGPIPE|ignore",),
+        "grep -q '^SigIgn:.*1...$' /proc/$$/status",
+        runtime='for word; do shift; [ "$word" != sh ] || set -- "$@" env --ignore-signal=PIPE; set -- "$@" "$word"; '
+        'done; exec "$REAL" "$@"',
+    ),
 }
