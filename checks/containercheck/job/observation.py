@@ -75,6 +75,7 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
         "fingerprints": {name: variables.lasting(name, value, lasting) for name, value in environment},
         "set_by": _set_by(job),
         "image_variables": sorted(set(re.findall(r"([A-Za-z_]\w*)=$", parts.get("image", ""), re.MULTILINE))),
+        "hidden_programs": dict(row for row in _words(parts, "programs") if len(row) == 2),
         "hooks": [path for path in parts.get("hooks", "").split() if not IMAGE_SCRIPT.search(path)],
         "user": parts.get("user", "").strip(),
     }
@@ -88,6 +89,9 @@ def _set_by(job: Mapping[str, str]) -> Dict[str, str]:
         for prefix in _SETS
         if name.startswith(prefix) and name != prefix
     }
+    # Some add places to the image's PATH.
+    for name in (by_name[added] for added in ("APPEND_PATH", "PREPEND_PATH") if added in by_name):
+        by_name.update((f"PATH {place}", name) for place in variables.redacted("PATH", job[name], b"").split(":"))
     directories = [name for name in _DIRECTORIES if name in job]
     return {**by_name, DIRECTORY: directories[0]} if directories else by_name
 

@@ -102,6 +102,25 @@ title user
 id
 title image
 grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' /METADATA/env/*.sh
+title programs
+# In a container, programs of unusual places in PATH, each with the one of the same name that it hides.
+[ -d /METADATA ] && (
+    IFS=:
+    for place in $PATH; do
+        case $place in /bin | /sbin | /usr/bin | /usr/sbin | /usr/local/bin | /usr/local/sbin) continue ;; esac
+        for path in "$place"/*; do
+            later=
+            for other in $PATH; do
+                if [ "$other" = "$place" ]; then
+                    later=yes
+                elif [ "$later" ] && [ -x "$path" ] && [ -x "$other/${path##*/}" ]; then
+                    echo "$path $other/${path##*/}"
+                    break
+                fi
+            done
+        done | head -n 20
+    done
+)
 title hooks
 grep -lE '^ *[^# ]' /METADATA/env/*.sh
 title end

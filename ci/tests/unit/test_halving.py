@@ -71,6 +71,11 @@ def test_a_container_that_differs_as_all_do_has_nothing_to_halve():
             {"APPTAINERENV_LANG": "de_DE"},
             Change(SET, "LANG=C"),
         ),
+        (
+            container({"PATH": "/x:/usr/bin:/bin"}, set_by={"PATH /x": "APPTAINERENV_PREPEND_PATH"}),
+            {"APPTAINERENV_PREPEND_PATH": "/x"},
+            Change(SET, "PATH=/usr/bin:/bin"),
+        ),
     ],
 )
 def test_each_difference_has_the_change_that_takes_it_back_and_is_not_named_before(seen, job, change):
@@ -78,6 +83,27 @@ def test_each_difference_has_the_change_that_takes_it_back_and_is_not_named_befo
     metric = SimpleNamespace(name="time", measures=())
     assert explanation.causes(BARE, seen, (Use(), Use()), [metric]) == []
     assert explanation.causes_of_end(BARE, seen, (Use(), Use())) == []
+
+
+def test_a_place_in_path_is_named_with_its_setter_and_the_programs_that_it_hides():
+    seen = container(
+        {"PATH": "/x:/usr/bin:/y:/bin"},
+        set_by={"PATH /x": "APPTAINERENV_PREPEND_PATH"},
+        hidden_programs={"/x/seq": "/usr/bin/seq", "/z/cat": "/bin/cat"},
+    )
+    ((first, second),) = halving.kinds_of(BARE, seen, {}, {})
+    assert first.sentence == (
+        "/x is first in PATH in the container, set by APPTAINERENV_PREPEND_PATH, and not on the host: "
+        "PATH finds /x/seq, not /usr/bin/seq"
+    )
+    assert first.remedy.startswith("take /x out of APPTAINERENV_PREPEND_PATH")
+    assert second.sentence == "/y is a place in PATH in the container, and not on the host"
+
+
+def test_a_variable_of_the_job_with_a_hidden_value_is_named_without_it():
+    job = {"APPTAINERENV_SITE": "hunter2", "APPTAINER_HOME": "/x:/root"}
+    sentences = {cause.sentence for kind in halving.kinds_of(BARE, container(), job, {}) for cause in kind}
+    assert sentences == {"APPTAINERENV_SITE is set for the job", "APPTAINER_HOME=/x:/root is set for the job"}
 
 
 def test_options_of_site_and_check_are_left_out_one_by_one_with_their_values():
@@ -144,7 +170,7 @@ def test_what_has_to_be_taken_back_is_found_and_nothing_else(count, data):
 def test_the_kind_with_the_fewest_differences_is_found_and_a_script_only_if_it_is_alone():
     """Where each kind takes all away: one variable of the job empties the container's environment, say."""
     many = [to_unset(name) for name in "ABCD"]
-    emptied = RULES["start: variable"].cause(Change(HIDE, "APPTAINER_CLEANENV"), name="APPTAINER_CLEANENV", value="1")
+    emptied = RULES["start: variable"].cause(Change(HIDE, "APPTAINER_CLEANENV"), name="APPTAINER_CLEANENV", setting="")
     script = RULES["start: script"].cause(Change(DIRECT, "/a"), command="apptainer", script="/b", path="/a")
     every = lambda groups: [True] * len(groups)  # noqa: E731
     assert halving.culprits([many, [script], [emptied]], every) == [emptied]

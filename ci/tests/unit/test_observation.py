@@ -73,6 +73,19 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     assert all(value > 0 for value in seen["cgroup_limits"].values())
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_program_of_a_container_that_hides_another_one_in_path_is_seen_with_it(printed, tmp_path, is_first):
+    (tmp_path / "observe.sh").write_text(observation.SCRIPT.replace("/.singularity.d", str(tmp_path)))
+    place = tmp_path / "shadow"
+    place.mkdir()
+    for name in ("seq", "of-site"):
+        (place / name).touch(mode=0o755)
+    (text,) = printed(PATH=f"{place}:/usr/bin:/bin" if is_first else f"/usr/bin:/bin:{place}")
+    seen = observation.read(text, KEY, {"APPTAINERENV_PREPEND_PATH": f"{place}:/y"})
+    assert seen["hidden_programs"] == ({f"{place}/seq": "/usr/bin/seq"} if is_first else {})
+    assert seen["set_by"][f"PATH {place}"] == seen["set_by"]["PATH /y"] == "APPTAINERENV_PREPEND_PATH"
+
+
 def test_a_rank_that_never_comes_is_not_waited_for_for_ever(printed, tmp_path):
     (tmp_path / "gathering").mkdir()
     began = time.monotonic()

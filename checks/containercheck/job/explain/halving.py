@@ -91,13 +91,13 @@ def kinds_of(
 def _of_job(container: Observation, job: Mapping[str, str], ends: bool) -> Iterator[Cause]:
     """Yield each variable of the job that sets how the runtime starts containers, and, if runs end, those of MPI."""
     # Other causes take these back, as variables of the container.
-    known = {container.set_by.get(name) for name in container.environment}
+    known = {by for name, by in container.set_by.items() if name.split()[0] in container.environment}
     for name in sorted(job):
         rest = next((name[len(start) :] for start in _BEGINNINGS if name.startswith(start)), "")
         of_runtime = rest and not _OF_STORAGE.fullmatch(rest) and name not in known
         if of_runtime or (ends and _OF_MPI.fullmatch(name)):
-            value = variables.redacted(name, job[name], b"")
-            yield RULES["start: variable"].cause(Change(HIDE, name), name=name, value=value)
+            setting = f"{name}={variables.redacted(name, job[name], b'')}" if variables.is_public(name) else name
+            yield RULES["start: variable"].cause(Change(HIDE, name), name=name, setting=setting)
 
 
 def _options(start: Mapping[str, Any]) -> Iterator[Cause]:

@@ -21,8 +21,9 @@ class Observation(NamedTuple):
     :ivar environment: variables, with their value or a fingerprint of it.
     :ivar fingerprints: of the variables' values, by name; the same in all jobs of a user, and empty for a possible
         secret.
-    :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers, or
-        :data:`DIRECTORY`.
+    :ivar set_by: the variable of the job by which a runtime sets another one in containers, by its name; or a place in
+        PATH, by ``PATH place``; or :data:`DIRECTORY`.
+    :ivar hidden_programs: in PATH, each by the path of one that comes before it.
     :ivar image_variables: names of the variables that the image sets by itself.
     :ivar hooks: scripts of the image's environment, except those that the runtime gives each image.
     :ivar limits: soft limits, in the words of /proc.
@@ -42,6 +43,7 @@ class Observation(NamedTuple):
     environment: Mapping[str, str] = {}
     fingerprints: Mapping[str, str] = {}
     set_by: Mapping[str, str] = {}
+    hidden_programs: Mapping[str, str] = {}
     image_variables: Sequence[str] = ()
     hooks: Sequence[str] = ()
     limits: Mapping[str, str] = {}

@@ -104,8 +104,15 @@ def search_paths(bare: Observation, container: Observation) -> Iterator[Cause]:
             rest = ":".join(each for each in places if each != place)
             change = Change(SET, f"{name}={rest}") if rest else Change(UNSET, name)
             order = "first" if place == places[0] else "a place"
-            by = f", set by {container.set_by[name]}" if name in container.set_by else ""
-            yield RULES["no rule: place"].cause(change, name=name, place=place, order=order, by=by)
+            setter = container.set_by.get(f"{name} {place}", container.set_by.get(name))
+            by = f", set by {setter}" if setter else ""
+            remedy = f"take {place} out of {setter or name}, or find its source"
+            programs = container.hidden_programs.items() if name == "PATH" else ()
+            instead = [f"{first}, not {other}" for first, other in programs if first.rpartition("/")[0] == place]
+            finds = f": PATH finds {' and '.join(instead[:3])}" if instead else ""
+            yield RULES["no rule: place"].cause(
+                change, name=name, place=place, order=order, by=by, finds=finds, do=remedy
+            )
 
 
 def _of_variable(name: str, bare: Observation, container: Observation) -> Tuple[str, str, Optional[Change]]:
