@@ -307,6 +307,14 @@ def test_a_gain_that_is_too_good_is_a_question_and_no_pass(prior):
     assert pairs.decided_after <= (5 if prior else 12)
 
 
+@pytest.mark.parametrize(("may_gain", "kind"), [(False, "faster"), (True, "noisy")])
+def test_a_large_gain_is_a_question_unless_any_gain_is_accepted(may_gain, kind):
+    pairs = Pairs("lower", "ratio", -math.inf, 5.0, 1, may_gain=may_gain)
+    for subject in (50.0, 57.0, 47.0):
+        pairs.add(100.0, subject)
+    assert (pairs.verdict, pairs.open_kind) == (INCONCLUSIVE, kind)
+
+
 def test_a_gain_that_is_expected_or_ordinary_passes():
     assert judged(noisy(-47, 0.03, 12), lowest=-60, highest=-30, prior=known(3.0)).verdict == PASS
     for prior in (known(3.0), known(20.0, "default"), None):
