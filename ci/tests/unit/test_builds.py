@@ -10,9 +10,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import record_of, run_of
-from containercheck import Identity
+from conftest import BARE, GENERIC, facts_of, record_of, run_of
+from containercheck import Identity, Metric
 from containercheck.job import processes
+from containercheck.job.explain.explanation import Explaining
+from containercheck.job.outputs.evaluation import Evaluation
+from containercheck.job.outputs.facts import Facts
 from containercheck.job.verdict import builds
 
 
@@ -28,6 +31,22 @@ def test_the_first_run_that_succeeded_tells_the_build_of_its_side(tmp_path):
     told = {"baseline": {"version": "2"}, "subject": {"version": "3"}}
     assert builds.read(identity, runs, tmp_path) == told
     assert builds.read([], runs, tmp_path) == {}
+
+
+@pytest.mark.parametrize(("inside", "builds_named"), [("2", ["1 against 2"]), ("1", [])])
+def test_another_build_is_a_possible_cause_of_a_slow_container(tmp_path, monkeypatch, inside, builds_named):
+    monkeypatch.chdir(tmp_path)
+    for side, version in (("baseline", "1"), ("subject", inside)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "out").write_text(f"version {version}\n")
+    identity = [{"name": "version", "pattern": r"^version (\S+)$", "file": "out"}]
+    rounds = [{"baseline": {"rate": 100.0}, "subject": {"rate": 80.0}}] * 3
+    sides = [BARE, {**GENERIC, "contained": True}]
+    facts = Facts({**facts_of([Metric("rate", "(x)", "x/s")], sides=sides, earlier=rounds), "identity": identity})
+    explaining = Explaining(facts, [run_of("baseline", "baseline"), run_of("subject", "subject")])
+    causes, _ = explaining.explain_slowness(Evaluation(facts, tmp_path), {("subject", "rate")}, [], {})
+    sentence = "another build of the program runs in the container (the host's first: {})"
+    assert [cause["sentence"] for cause in causes] == [sentence.format(each) for each in builds_named]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,19 @@ import re
 from pathlib import Path
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.job.explain.causes import AND, ENDED, ENDING_WELL, LIMIT, MPI, SCRIPT, SET, UNSET, Cause, Change
+from containercheck.job.explain.causes import (
+    AND,
+    ENDED,
+    ENDING_WELL,
+    LIMIT,
+    MPI,
+    RULES,
+    SCRIPT,
+    SET,
+    UNSET,
+    Cause,
+    Change,
+)
 from containercheck.job.explain.observations import Observation, Pair, Use, of_pair, pairs_of
 from containercheck.job.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.job.explain.time_spent import Stages, time_line
@@ -16,6 +28,7 @@ from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import TIMES
 from containercheck.job.stats.pairs import FAIL, PASS
 from containercheck.job.texts import number
+from containercheck.job.verdict import builds
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices", "change")
@@ -29,6 +42,7 @@ def causes(
     uses: Tuple[Use, Use],
     failed: Sequence[Any],
     ranks: int = 2,
+    others: Sequence[Cause] = (),
 ) -> List[Cause]:
     """Return the differences that can explain the failed metrics, the likeliest first.
 
@@ -36,8 +50,10 @@ def causes(
     :param uses: resources that the runs of both used, bare first.
     :param failed: the metrics that are too slow, each with ``measures``; none for a run that failed otherwise.
     :param ranks: of the application: with one rank, messages slow only metrics that declare it.
+    :param others: causes that neither observations nor resources show.
     """
-    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in _concerning(bare, container, uses)]
+    found = [*_concerning(bare, container, uses), *others]
+    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in found]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
 
@@ -445,7 +461,10 @@ class Explaining:
 
     def _causes(self, pair: Pair, metrics: Iterable[str]) -> List[Cause]:
         failed = [self._metrics[name] for name in metrics]
-        return causes(*pair.seen(Path(), self._runs), failed, self._facts.ranks)
+        by_side = builds.read(self._facts.identity, self._runs, Path())
+        line = builds.difference(*(by_side.get(side.name, {}) for side in (pair.baseline, pair.subject)))
+        others = [RULES["build"].cause(builds=line.partition(": ")[2])] if line.startswith(builds.OTHER) else []
+        return causes(*pair.seen(Path(), self._runs), failed, self._facts.ranks, others)
 
     def _loss(self, metric: str, worse: float) -> float:
         """Return by how many percent longer the container takes: 100 for half the rate."""
