@@ -284,6 +284,7 @@ UNLISTED = {
     "hangs-at-start": Fault(
         "apptainer#2387",
         (r"hang", r"Unreachable in file"),
+        proven=False,
         runtime=sometimes(
             'echo "[vm:1] OPAL ERROR: Unreachable in file ext3x_client.c at line 112" >&2; exec sleep 1000'
         )
@@ -312,6 +313,7 @@ UNLISTED = {
     "no-bus": Fault(
         "apptainer#3607",
         (r"failed to connect to dbus",),
+        proven=False,
         runtime=sometimes(
             'echo "FATAL:   container creation failed: while applying cgroups config: failed to connect to dbus: '
             'dial unix /run/user/0/bus: connect: connection refused" >&2; exit 255'
