@@ -181,7 +181,7 @@ def _cgroup_limits(rows: List[List[str]]) -> Dict[str, float]:
 def _status(text: str) -> List[Tuple[str, str]]:
     wanted = r"CapEff|NoNewPrivs|Seccomp|Speculation_Store_Bypass|THP_enabled"
     wanted += r"|Cpus_allowed_list|Mems_allowed_list|Umask|Timer_slack|Disk_priority|Home|Directory"
-    wanted += r"|Nice|Policy|Oom_score|Personality|Memory_policy"
+    wanted += r"|Nice|Policy|Oom_score|Personality|Memory_policy|SigIgn|SigBlk"
     return re.findall(rf"^({wanted}):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
 
 

@@ -48,6 +48,8 @@ LIBRARIES = re.compile(
 )
 #: States of a process in words, by their letter in /proc.
 STATES = {"T": "stopped", "t": "traced", "D": "waiting for the disk", "S": "waiting", "R": "running"}
+#: Number of the system call that reads from a file, by architecture (syscalls(2)).
+READ = {"x86_64": "0", "aarch64": "63", "ppc64le": "3"}
 #: Variables by which launchers number the ranks.
 _RANK = re.compile(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|SLURM_PROCID)=(\d+)")
 #: Resources of ranks, by their names in the record.
@@ -427,7 +429,22 @@ def state_of(pid: int, letter: str) -> str:
     with contextlib.suppress(OSError):
         place = texts.printable(texts.read(Path("/proc", str(pid), "wchan")), 60)
     word = STATES.get(letter, f"in state {letter}")
-    return word if place in ("", "0") else f"{word} in {place}"
+    return (word if place in ("", "0") else f"{word} in {place}") + _reading(Path("/proc", str(pid)))
+
+
+def _reading(place: Path) -> str:
+    """Return words for the file from which a process is reading; empty if it is in another system call, or in none.
+
+    :param place: directory of the process in /proc.
+    """
+    with contextlib.suppress(OSError):
+        call, *arguments = texts.read(place / "syscall").split()
+        if call == READ.get(os.uname().machine) and arguments:
+            number = int(arguments[0], 16)
+            # Pipes and sockets have a number, which differs between runs.
+            kind = texts.printable(os.readlink(str(place / "fd" / str(number))).partition(":[")[0], 60)
+            return f" for its standard input ({kind})" if number == 0 else f" for {kind}"
+    return ""
 
 
 def rank_of(pid: int) -> str:

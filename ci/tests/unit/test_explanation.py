@@ -129,6 +129,14 @@ SEEN = [
         "the container's cgroup allows it 10 processes and threads (no limit on the host)",
         OF_PIDS,
     ),
+    (
+        {"status": {"SigIgn": "0000000000001002"}},
+        TIME,
+        None,
+        "the container's processes ignore SIGINT and SIGPIPE, those of the host do not",
+        Change(PREFIX, "env --default-signal=INT,PIPE"),
+    ),
+    ({"status": {"SigBlk": "0000000000000200"}}, TIME, None, "the container's processes block SIGUSR1", None),
     ({"machine": "aarch64"}, TIME, None, "programs run on aarch64 in the container, on x86_64 on the host", None),
     ({"instructions": ["avx"]}, TIME, None, "the processor has no avx2 in the container, and has on the host", None),
     ({"devices": []}, LATENCY, SPEED, "/dev/infiniband/uverbs0 is on the host", Change(BIND, "/dev/infiniband")),
@@ -150,6 +158,9 @@ def test_what_differs_before_the_runs_is_named_for_the_metrics_that_it_can_slow(
         # Wider than the host, or the same on both sides.
         ({}, {"cgroup_limits": {"processors": 8.0, "processes": 30000.0}}),
         ({"cgroup_limits": {"processors": 0.5}}, {"cgroup_limits": {"processors": 0.5}}),
+        # Signals that the host ignores too, and something else than a mask.
+        ({"status": {"SigIgn": "1000"}}, {"status": {"SigIgn": "1000"}}),
+        ({}, {"status": {"SigIgn": "?"}}),
         # In which nobody can write.
         ({}, {**SYNCHRONOUS, "directories": {"/scratch": "missing"}}),
         ({"devices": []}, {"devices": []}),
@@ -355,7 +366,8 @@ def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
     container = with_variables(OMPI_MCA_btl="self,tcp", OPENBLAS_CORETYPE="Prescott", MALLOC_ARENA_MAX="1")
     space = {"/": [1 << 40, 1 << 40], "/tmp": [64 << 20, 60 << 20], "/dev/shm": [64 << 20, 1 << 20]}
     limits = {"Max processes": "10", "Max open files": "16", "Max core file size": "0"}
-    container = container._replace(limits={**BARE.limits, **limits}, space=space, **THROUGH_FUSE)
+    cgroup = {"processes": 100.0}
+    container = container._replace(limits={**BARE.limits, **limits}, space=space, cgroup_limits=cgroup, **THROUGH_FUSE)
     bare = BARE._replace(
         limits={**BARE.limits, "Max processes": "100", "Max core file size": "8"},
         space={**BARE.space, "/": [90 << 30, 20 << 30]},
@@ -364,11 +376,11 @@ def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
     def named(ranks, bare=bare):
         return [cause.about for cause in explanation.causes_of_end(bare, container, USED, ranks)]
 
-    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes", "Max open files"]
+    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "/tmp", "Max processes", "Max open files", "cgroup processes"]
     # One rank talks to nobody.
-    assert named(1) == ["/dev/shm", "/tmp", "Max processes", "Max open files"]
-    # Little space and few files end runs, and slow none. Space that the host lacks too is not a difference.
-    assert not {"/tmp", "Max open files"} & {*abouts(container, TIME, bare=bare)}
+    assert named(1) == ["/dev/shm", "/tmp", "Max processes", "Max open files", "cgroup processes"]
+    # Little space, few files and processes end runs, and slow none. Space that the host lacks too is not a difference.
+    assert not {"/tmp", "Max open files", "cgroup processes"} & {*abouts(container, TIME, bare=bare)}
     assert "/tmp" not in named(2, bare._replace(space={"/": [90 << 30, 90 << 20]}))
     assert explanation.causes_of_end(BARE, CONTAINER, USED) == explanation.causes_of_end(None, None, USED) == []
 

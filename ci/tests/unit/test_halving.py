@@ -58,6 +58,7 @@ def test_a_container_that_differs_as_all_do_has_nothing_to_halve():
     [
         (container({"PETSC_OPTIONS": "hidden:1"}), {}, Change(UNSET, "PETSC_OPTIONS")),
         (container({"LANG": "de_DE"}), {}, Change(SET, "LANG=C")),
+        (container({"BASH_FUNC_seq%%": "hidden:1"}), {}, Change(UNSET, "BASH_FUNC_seq%%")),
         (container({"PATH": "/x/bin:/usr/bin:/bin"}), {}, Change(SET, "PATH=/usr/bin:/bin")),
         (container({"PYTHONPATH": "/x"}), {}, Change(UNSET, "PYTHONPATH")),
         (container(status={"Home": "2 /x"}), {}, Change(SEVERAL, f"bind /root{AND}set HOME=/root")),

@@ -268,6 +268,26 @@ def test_no_more_is_read_of_an_observation_than_a_record_holds(tmp_path):
     assert read(tmp_path, "yes\n", 600) == 1000
 
 
+@pytest.mark.parametrize(
+    ("program", "words"), [("cat", "for its standard input (pipe)"), ("cat /dev/fd/3", "for pipe"), ("sleep 60", "")]
+)
+def test_a_process_that_reads_waits_for_its_standard_input_or_another_file(program, words):
+    reading, writing = os.pipe()
+    reader = subprocess.Popen(["sh", "-c", f"exec {program} 3<&0"], stdin=reading)
+
+    def waits():
+        _, word, place = run_observation.state_of(reader.pid, "S").partition("for ")
+        return word + place == words
+
+    try:
+        assert eventually(waits, 30), run_observation.state_of(reader.pid, "S")
+    finally:
+        reader.kill()
+        reader.wait()
+        os.close(reading)
+        os.close(writing)
+
+
 def test_a_run_that_hangs_has_the_states_of_its_processes():
     """One of three is stopped, and one is not a rank."""
     observer = run_observation.Observer()

@@ -6,6 +6,7 @@ Conditions of a healthy node give none.
 
 import math
 import re
+import signal
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from containercheck.job.container_runtimes import METADATA, RUNTIMES
@@ -45,6 +46,8 @@ SMALL, FULL = 1 << 30, 64 << 20
 MANY_FILES = 1 << 20
 #: Processes that a cgroup has to allow for each processor of the host, before its limit does not matter.
 FOR_EACH_PROCESSOR = 4
+#: The same for runs that ended, before a program with many threads and processes reaches the limit.
+MANY_FOR_EACH = 64
 #: Free bytes in a directory for temporary files below which programs may fill it.
 LITTLE = 1 << 30
 #: Minor releases by which glibc may be older before it is named: four years.
@@ -64,9 +67,11 @@ HIDDEN = "hidden:"
 _SETTINGS = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
 #: Variables that shells and runtimes give each container, and those of launchers: values of another start are wrong.
 _OF_STARTS = re.compile(
-    r"_|PWD|OLDPWD|SHLVL|PS1|PROMPT_COMMAND|TERM|HOME|HOSTNAME|USER_PATH|CONTAINERCHECK_.*|.*\W.*"
+    r"_|PWD|OLDPWD|SHLVL|PS1|PROMPT_COMMAND|TERM|HOME|HOSTNAME|USER_PATH|CONTAINERCHECK_.*"
     r"|(PMIX|PMI|PMI2|OMPI|OPAL|PRTE|SLURM|HYDRA|MPI|MPIR|ORTE|FLUX|PALS|SLURMD)_.*"
 )
+#: Functions that a shell exports, and the like: shells and runtimes do not hand them on.
+_OF_SHELLS = re.compile(r".*\W.*")
 #: Variables that are lists of places: programs search them in order. Then directories of programs in any image.
 _PATHS, _STANDARD = re.compile(r"\w*PATH|\w*DIRS|LD_PRELOAD"), re.compile(r"/(usr/)?(local/)?s?bin/?")
 
@@ -75,7 +80,7 @@ def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each variable that differs, except search paths without a rule."""
     for name in sorted({*bare.environment, *container.environment}):
         inside, host = container.environment.get(name), bare.environment.get(name)
-        if inside == host or OF_RANK.search(name):
+        if inside == host or OF_RANK.search(name) or (host is not None and _OF_SHELLS.fullmatch(name)):
             continue
         rule = rule_of_variable(name)
         difference, remedy, change = _of_variable(name, bare, container)
@@ -210,7 +215,10 @@ def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
     inside, host = container.cgroup_limits, {"processors": float(cores), **bare.cgroup_limits}
     enough = {"processors": cores, "memory": math.inf, "processes": FOR_EACH_PROCESSOR * cores}
     for name, rule in rules_of("cgroup"):
-        if 0 < inside.get(name, 0.0) < min(enough[name], host.get(name, math.inf)):
+        limit = inside.get(name, 0.0)
+        if name == "processes" and FOR_EACH_PROCESSOR * cores <= limit < MANY_FOR_EACH * cores:
+            enough[name], rule = MANY_FOR_EACH * cores, RULES["low cgroup: processes"]
+        if 0 < limit < min(enough[name], host.get(name, math.inf)):
             words = (_amount(name, limits.get(name)) for limits in (inside, host))
             yield rule.cause(_by_engine(rule, container), **dict(zip(("container", "host"), words)))
 
@@ -220,6 +228,21 @@ def _amount(name: str, limit: Optional[float]) -> str:
     if limit is None:
         return "no limit"
     return size(limit) if name == "memory" else f"{round(limit, 2):g}"
+
+
+def signals(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for signals that the container's processes ignore or block, and those of the host do not."""
+    for field, rule in rules_of("signals"):
+        inside, host = (_mask(side.status.get(field, "")) for side in (container, bare))
+        names = [each.name for each in signal.Signals if (inside & ~host) >> (each - 1) & 1]
+        if names:
+            words = " and ".join(names)
+            prefix = rule.fields.get("prefix", "").format(signals=",".join(name[len("SIG") :] for name in names))
+            yield rule.cause(Change(PREFIX, prefix) if prefix else None, signals=words)
+
+
+def _mask(text: str) -> int:
+    return int(text, 16) if re.fullmatch("[0-9a-f]+", text) else 0
 
 
 def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -395,6 +418,7 @@ RULES_OF_SIGHT: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] 
     values,
     limits,
     cgroup_limits,
+    signals,
     instructions,
     image_mount,
     directories,
