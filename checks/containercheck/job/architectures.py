@@ -23,7 +23,7 @@ class Architecture(NamedTuple):
 
     ``instructions`` holds the machine code of one instruction per set, by the kernel's name of the set, the oldest
     first. No processor has the first one. ``end`` is the code that ends a program with exit status 0.
-    ``counting_call`` is the number of the system call perf_event_open.
+    ``counting_call`` is the number of the system call perf_event_open, and ``reading_call`` that of read.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Architecture(NamedTuple):
     instructions: Tuple[Tuple[str, bytes], ...]
     end: bytes
     counting_call: int
+    reading_call: int
 
 
 _TABLE = texts.table(Path(__file__).with_name("architectures.ini"))
@@ -58,6 +59,7 @@ def _architecture(name: str) -> Architecture:
         tuple((instruction, bytes.fromhex(code)) for instruction, _, code in codes),
         bytes.fromhex(row["end"]),
         int(row["counting_call"]),
+        int(row["reading_call"]),
     )
 
 
@@ -112,6 +114,11 @@ def processor(cpuinfo: str) -> Optional[str]:
 def counting_call(name: str) -> int:
     """Return the number of perf_event_open on an architecture; -1, which no kernel has, for an unknown one."""
     return KNOWN[name].counting_call if name in KNOWN else -1
+
+
+def reading_call(name: str) -> int:
+    """Return the number of the system call that reads from a file (syscalls(2)); -1 for an unknown architecture."""
+    return KNOWN[name].reading_call if name in KNOWN else -1
 
 
 def portable_kernels(name: Optional[str]) -> str:

@@ -41,7 +41,7 @@ from containercheck.job.verdict import builds as builds_of
 from containercheck.job.verdict.comparison import JobOutcome
 from containercheck.job.verdict.findings import Findings
 
-#: Longest wait for a quiet node before the first round, in seconds. Where others never rest, each case waits in vain.
+#: Longest wait for a quiet node before the first round, in seconds: on a busy node each case waits in vain.
 PATIENCE = 4.0
 
 

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
-from containercheck.job import contract, processes, texts
+from containercheck.job import architectures, contract, processes, texts
 from containercheck.job.container_runtimes import RUNTIMES
 from containercheck.job.texts import cores_of
 
@@ -48,8 +48,6 @@ LIBRARIES = re.compile(
 )
 #: States of a process in words, by their letter in /proc.
 STATES = {"T": "stopped", "t": "traced", "D": "waiting for the disk", "S": "waiting", "R": "running"}
-#: Number of the system call that reads from a file, by architecture (syscalls(2)).
-READ = {"x86_64": "0", "aarch64": "63", "ppc64le": "3"}
 #: Variables by which launchers number the ranks.
 _RANK = re.compile(rb"(?:^|\0)(?:OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|SLURM_PROCID)=(\d+)")
 #: Resources of ranks, by their names in the record.
@@ -437,9 +435,10 @@ def _reading(place: Path) -> str:
 
     :param place: directory of the process in /proc.
     """
-    with contextlib.suppress(OSError):
+    # The file of a process that has just ended is empty.
+    with contextlib.suppress(OSError, ValueError):
         call, *arguments = texts.read(place / "syscall").split()
-        if call == READ.get(os.uname().machine) and arguments:
+        if arguments and int(call) == architectures.reading_call(os.uname().machine):
             number = int(arguments[0], 16)
             # Pipes and sockets have a number, which differs between runs.
             kind = texts.printable(os.readlink(str(place / "fd" / str(number))).partition(":[")[0], 60)
