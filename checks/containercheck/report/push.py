@@ -8,7 +8,6 @@ from __future__ import annotations
 import collections
 import http.client
 import json
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from containercheck.site import sinks
 from containercheck.site.extras import SiteError
 from containercheck.site.sinks import Sink
 
-#: Seconds for all sinks together.
+#: Longest silence of a server.
 SECONDS = 10.0
 #: Most lines of a message in a chat, and characters of each.
 MOST_LINES, MOST_CHARACTERS = 12, 300
@@ -87,29 +86,16 @@ def announce(arguments: Sequence[str], place: Workplace, outcome: Outcome) -> No
 
 
 def send(chosen: Sequence[Sink], outcome: Outcome) -> None:
-    """Send the results to these sinks in parallel; print a line for each sink that does not accept them in time."""
-    errors: dict[str, str] = {sink.name: f"no answer in {SECONDS:g} s" for sink in chosen}
-    threads = [threading.Thread(target=_try, args=(sink, outcome, errors), daemon=True) for sink in chosen]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + SECONDS
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    for name, error in dict(errors).items():
-        say(f"the sink {name} did not get the results: {error}")
-
-
-def _try(sink: Sink, outcome: Outcome, errors: dict[str, str]) -> None:
-    """Send to one sink; then remove its entry from the errors, or set it."""
-    try:
-        _SENDERS[sink.kind](sink, outcome)
-        errors.pop(sink.name, None)
-    except OSError as error:
-        # It includes urllib's errors for an answer of the server, such as "HTTP Error 403: Forbidden".
-        errors[sink.name] = str(error)
-    except (ValueError, http.client.HTTPException):
-        # The message would contain the address, which may be a secret.
-        errors[sink.name] = "its address is wrong, or its server does not speak HTTP"
+    """Send the results to these sinks; print a line for each sink that does not accept them in time."""
+    for sink in chosen:
+        try:
+            _SENDERS[sink.kind](sink, outcome)
+        except OSError as error:
+            # It includes urllib's errors for an answer of the server, such as "HTTP Error 403: Forbidden".
+            say(f"the sink {sink.name} did not get the results: {error}")
+        except (ValueError, http.client.HTTPException):
+            # The message would contain the address, which may be a secret.
+            say(f"the sink {sink.name} did not get the results: its address is wrong, or its server does not speak HTTP")
 
 
 # Metrics of Prometheus
