@@ -192,8 +192,7 @@ def _cases(word: str, database: Path | None, place: Workplace) -> list[Case]:
             return collect([load(path)])
         database, period = path, ""
     database = database or configuration([], place).database
-    nights, _ = stored(database)
-    chosen = [night for night in nights if night.name.startswith(period)]
+    chosen = [night for night in stored(database) if night.name.startswith(period)]
     if not chosen:
         raise ReportError(f"{database} has no night or session of {word}")
     return [*{case.identity: case for night in chosen for case in night.cases}.values()]

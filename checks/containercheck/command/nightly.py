@@ -133,16 +133,13 @@ def read_nights(path: Path, problems: list[str], whole: str = "") -> list[Night]
     if not path.exists():
         return []
     try:
-        nights, left_out = stored(path, time.time() - 86400 * DAYS, whole)
+        return stored(path, time.time() - 86400 * DAYS, whole)
     except database.Damaged as error:
         problems.append(f"{error}; it is kept as {database.set_aside(path)}, and a new one is begun")
         return []
     except database.DatabaseError as error:
         problems.append(str(error))
         return []
-    for problem in left_out:
-        say(problem)
-    return nights
 
 
 def run(result: Result, wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> None:

@@ -188,14 +188,11 @@ def measured(path: Path, names: Sequence[str]) -> Iterator[Series]:
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: a name is not a pattern.
     """
-    nights, problems = stored(path, time.time() - 86400 * DAYS)
-    for problem in problems:
-        say(problem)
     try:
         wanted = re.compile("|".join(names))
     except re.error as error:
         raise NothingProposed(f"-n {'|'.join(names)}: {error}") from None
-    for metric in series(nights):
+    for metric in series(stored(path, time.time() - 86400 * DAYS)):
         if metric.kind == BARE and wanted.match(metric.application):
             yield metric
 

@@ -60,16 +60,14 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     from containercheck.report.page import contents
 
     database = database or reframe_process.configuration([], place).database
-    nights, problems = stored(database)
+    nights = stored(database)
     if not nights:
         raise ReportError(f"no session in {database} has a case: run {typed('run')} first")
     all_series = series(nights)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        contents.write(nights, all_series, standing(all_series), path, problems)
+        contents.write(nights, all_series, standing(all_series), path)
     except OSError as error:
         raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
-    for problem in problems:
-        print(f"report: {problem}", file=sys.stderr)
     print(f"written: {path}", flush=True)
     return 0

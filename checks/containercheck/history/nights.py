@@ -47,14 +47,13 @@ class Night:
     arguments: str = ""
 
 
-def stored(path: Path, since: float = 0.0, whole: str = "") -> tuple[list[Night], list[str]]:
-    """Return the nights of a database, and a line for each session that is left out.
+def stored(path: Path, since: float = 0.0, whole: str = "") -> list[Night]:
+    """Return the nights of a database.
 
     :param since, whole: see :func:`database.read` and :func:`nights`.
     :raises DatabaseError: the database cannot be read.
     """
-    problems: list[str] = []
-    return nights(database.read(path, problems, since), whole), problems
+    return nights(database.read(path, since), whole)
 
 
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:

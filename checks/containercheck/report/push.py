@@ -95,7 +95,7 @@ def send(chosen: Sequence[Sink], outcome: Outcome) -> None:
             say(f"the sink {sink.name} did not get the results: {error}")
         except (ValueError, http.client.HTTPException):
             # The message would contain the address, which may be a secret.
-            say(f"the sink {sink.name} did not get the results: its address is wrong, or its server does not speak HTTP")
+            say(f"the sink {sink.name} did not get the results: a wrong address, or a server that does not speak HTTP")
 
 
 # Metrics of Prometheus

@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import sqlite3
+import sys
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,8 +22,6 @@ from typing import Any
 from containercheck.results.formatting import CommandError, typed
 from containercheck.results.row import require_readable
 
-#: Version of the tables that this module reads: the version of ReFrame 4.10.
-SCHEMA = "1.0"
 #: Most seconds to wait for a writer.
 BUSY = 60.0
 #: Suffixes of the files that a killed writer may leave next to the database.
@@ -56,13 +55,12 @@ class StoredSession:
         return self.info.get("time_start_unix") or 0.0
 
 
-def read(path: Path, problems: list[str], since: float = 0.0) -> Iterator[StoredSession]:
+def read(path: Path, since: float = 0.0) -> Iterator[StoredSession]:
     """Yield the sessions of a database in the order in which they were stored; each is read on demand.
 
     The database is opened for writing, so that SQLite can undo the unfinished work of a killed writer. Nothing else is
-    written.
+    written. A line on standard error names each session that is left out.
 
-    :param problems: gets a line for each session that is left out.
     :param since: seconds of the epoch: sessions that began earlier are left out.
     :raises DatabaseError: there is no database, or it is not one of ReFrame's.
     :raises Damaged: the file is damaged.
@@ -73,14 +71,10 @@ def read(path: Path, problems: list[str], since: float = 0.0) -> Iterator[Stored
     name = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
     try:
         with contextlib.closing(sqlite3.connect(name, uri=True, timeout=BUSY)) as database:
-            _check_schema(database, path)
-            yield from _sessions(database, path, since, problems)
+            yield from _sessions(database, path, since)
     except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise DatabaseError(
-                f"{path} was locked by another process for more than {BUSY:g} s: try again later"
-            ) from None
-        raise DatabaseError(f"cannot open the results database {path} ({error}): may you read and write it?") from None
+        advice = "another process may hold it, you may lack the permission, or it is not a database of ReFrame"
+        raise DatabaseError(f"cannot read the results database {path} ({error}): {advice}") from None
     except sqlite3.DatabaseError as error:
         raise Damaged(
             f"cannot read the results database {path} ({error}): sqlite3 {path} .recover prints the readable part; "
@@ -104,25 +98,8 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def _check_schema(database: sqlite3.Connection, path: Path) -> None:
-    """Check that the tables are those of ReFrame.
-
-    :raises DatabaseError: they are not, or the file is empty: ReFrame would not fill it.
-    """
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not {"metadata", "sessions"} <= tables:
-        raise DatabaseError(f"{path} is not a results database of ReFrame: remove it, or name another file")
-    versions = [version for (version,) in database.execute("SELECT schema_version FROM metadata")]
-    # Without a version, ReFrame is creating the database at this moment.
-    if versions and versions[0] != SCHEMA:
-        raise DatabaseError(
-            f"the results database {path} has schema version {versions[0]}, not {SCHEMA}: another version of ReFrame "
-            "wrote it. Use the library that goes with it, or name another file (storage, sqlite_db_file)"
-        )
-
-
-def _sessions(database: sqlite3.Connection, path: Path, since: float, problems: list[str]) -> Iterator[StoredSession]:
-    """Yield the sessions one by one; append a line to ``problems`` for each session that cannot be read."""
+def _sessions(database: sqlite3.Connection, path: Path, since: float) -> Iterator[StoredSession]:
+    """Yield the sessions one by one; print a line for each session that cannot be read."""
     listed = database.execute("SELECT rowid, uuid, session_start_unix FROM sessions ORDER BY rowid").fetchall()
     for row, uuid, began in listed:
         if (began or 0.0) < since:
@@ -135,7 +112,7 @@ def _sessions(database: sqlite3.Connection, path: Path, since: float, problems: 
         try:
             session = _session(blob[0])
         except ValueError as error:
-            problems.append(f"session {uuid} in {path} is left out: {error}")
+            print(f"session {uuid} in {path} is left out: {error}", file=sys.stderr, flush=True)
             continue
         yield session
 

@@ -390,7 +390,7 @@ class Session:
         try:
             path = reframe_process.configuration(self._settings.arguments, self._place).database
             since = time.time() - 86400 * DAYS
-            return spreads.from_nights(database.read(path, [], since)) if path.exists() else {}
+            return spreads.from_nights(database.read(path, since)) if path.exists() else {}
         except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):
             return {}
 

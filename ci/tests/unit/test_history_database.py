@@ -44,9 +44,8 @@ def store(path):
 
 
 def stored(path, since=0.0):
-    """Return the names of the sessions' first test cases, and the problems."""
-    problems = []
-    return [session.testcases[0]["name"].split()[0] for session in database.read(path, problems, since)], problems
+    """Return the names of the sessions' first test cases."""
+    return [session.testcases[0]["name"].split()[0] for session in database.read(path, since)]
 
 
 def altered(path, statement, *values):
@@ -59,8 +58,8 @@ def test_a_period_and_a_brace_on_the_command_line(path, store):
     """With a brace ReFrame's own queries fail: they are not used."""
     store(raw(name="Old"), began=NOON)
     store(raw(name="New"), began=NOON + DAY, cmdline="reframe -r -S 'x={a}' -E 'name == \"}\"'")
-    assert stored(path) == (["Old", "New"], [])
-    assert stored(path, since=NOON + 1) == (["New"], [])
+    assert stored(path) == ["Old", "New"]
+    assert stored(path, since=NOON + 1) == ["New"]
 
 
 def test_what_a_killed_writer_left_half_done_is_taken_back(path, store):
@@ -71,16 +70,17 @@ def test_what_a_killed_writer_left_half_done_is_taken_back(path, store):
     journal = path.with_name("results.db-journal")
     assert journal.exists()
     assert path.read_bytes() != before
-    assert stored(path) == (["First", "Second"], [])
+    assert stored(path) == ["First", "Second"]
     assert not journal.exists()
 
 
-def test_a_session_that_is_no_json_is_named_and_the_others_are_read(path, store):
+def test_a_session_that_is_no_json_is_named_and_the_others_are_read(path, store, capsys):
     idents = [store(raw(name=name)) for name in ("First", "Second", "Third", "Fourth")]
     altered(path, "UPDATE sessions SET json_blob = substr(json_blob, 1, 100) WHERE uuid = ?", idents[1])
     altered(path, "UPDATE sessions SET json_blob = '{\"runs\": [1]}' WHERE uuid = ?", idents[2])
-    names, problems = stored(path)
-    assert (names, len(problems)) == (["First", "Fourth"], 2)
+    assert stored(path) == ["First", "Fourth"]
+    problems = capsys.readouterr().err.splitlines()
+    assert len(problems) == 2
     for problem, ident in zip(problems, idents[1:]):
         assert problem.startswith(f"session {ident} in {path} is left out: ")
 
@@ -94,19 +94,12 @@ def test_a_file_that_was_cut_is_damaged(path, store):
         stored(path)
 
 
-def test_another_schema_is_told(path, store):
-    store()
-    altered(path, "UPDATE metadata SET schema_version = '2.0'")
-    with pytest.raises(DatabaseError, match=rf"{path} has schema version 2.0, not 1.0: another version of ReFrame"):
-        stored(path)
-
-
 def test_what_is_no_database_of_reframe_is_told_and_stays_as_it_is(path):
     with pytest.raises(DatabaseError, match=rf"there is no results database {path}: containercheck run or"):
         stored(path)
     assert not path.exists()
     for content, why in (
-        (b"", "is not a results database of ReFrame: remove it"),
+        (b"", r"no such table: sessions\): .*not a database of ReFrame"),
         (b"no database at all\n" * 100, "file is not a database"),
     ):
         path.write_bytes(content)
@@ -115,11 +108,7 @@ def test_what_is_no_database_of_reframe_is_told_and_stays_as_it_is(path):
         assert path.read_bytes() == content
     path.unlink()
     path.mkdir()
-    with pytest.raises(DatabaseError, match=rf"cannot open the results database {path} \(.*\): may you read and"):
-        stored(path)
-    path.rmdir()
-    altered(path, "CREATE TABLE other(x)")
-    with pytest.raises(DatabaseError, match="is not a results database of ReFrame: remove it"):
+    with pytest.raises(DatabaseError, match=rf"cannot read the results database {path} \(unable to open"):
         stored(path)
 
 
@@ -128,11 +117,11 @@ def test_a_lock_that_stays_is_told(path, store, monkeypatch):
     monkeypatch.setattr(database, "BUSY", 0.2)
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(DatabaseError, match=rf"{path} was locked by another process for more than 0.2 s"):
+    with pytest.raises(DatabaseError, match=rf"{path} \(database is locked\): another process may hold it"):
         stored(path)
     writer.execute("ROLLBACK")
     writer.close()
-    assert stored(path) == (["Fine"], [])
+    assert stored(path) == ["Fine"]
 
 
 def test_a_file_that_nobody_may_write_to_is_read(path, store):
@@ -140,7 +129,7 @@ def test_a_file_that_nobody_may_write_to_is_read(path, store):
     path.chmod(0o444)
     path.parent.chmod(0o555)
     try:
-        assert stored(path) == (["Fine"], [])
+        assert stored(path) == ["Fine"]
     finally:
         path.parent.chmod(0o755)
 
@@ -156,4 +145,4 @@ def test_a_journal_goes_with_the_damaged_database(mode, path, store):
     aside = database.set_aside(path)
     assert aside.exists() and not list(path.parent.glob("results.db-*"))
     store(raw(row(), name="Second"))
-    assert stored(path) == (["Second"], [])
+    assert stored(path) == ["Second"]

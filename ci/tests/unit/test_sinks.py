@@ -215,7 +215,7 @@ def test_a_dead_sink_costs_seconds_and_one_line_without_its_address(tmp_path, se
     assert "HTTP Error 403" in lines["refuses"]
     assert "HTTP Error 302" in lines["redirects"]
     assert "refused" in lines["closed"]
-    assert lines["wrong"] == lines["nonsense"] == "its address is wrong, or its server does not speak HTTP"
+    assert lines["wrong"] == lines["nonsense"] == "a wrong address, or a server that does not speak HTTP"
     assert lines["unset"] == "the environment has no CONTAINERCHECK_NO_SUCH_VARIABLE"
     assert "No such file" in lines["gone"]
     assert "/200" not in [path for path, *_ in server[1]], "a redirect was followed"
