@@ -34,42 +34,17 @@ class SiteError(ReframeError):
 
 
 @dataclass(frozen=True)
-class Size:
-    """Define the range of plausible numbers for a size.
-
-    :ivar lowest: smallest plausible number.
-    :ivar highest: largest plausible number.
-    :ivar unit: unit in the plural, for the message.
-    :ivar example: a number as it is written, and its meaning.
-    """
-
-    lowest: float
-    highest: float
-    unit: str
-    example: str
-
-
-#: Memory of a node: no current Linux runs in less than 128 MiB, and no node has more than 128 TiB.
-NODE_MEMORY = Size(1 << 27, 1 << 47, "bytes", "96 << 30 for 96 GiB")
-NODE_COUNT = Size(1, 1 << 20, "nodes", "16 for jobs on up to 16 nodes")
-#: Operations per second of a core: from a slow one's single instructions to two wide vector units.
-CORE_PEAK = Size(0.1, 1000, "GFLOPS", "51.2 for 16 operations at 3.2 GHz")
-#: An accepted overhead: a number below 0.1 is probably a fraction, not a percentage.
-PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
-
-
-@dataclass(frozen=True)
 class Extra:
     """Declare an extra.
 
     :ivar kind: type of the value; one of ReFrame's for a list or dictionary of something.
-    :ivar size: range of a number; None for any number.
+    :ivar least: smallest plausible number; None for any number.
     :ivar choices: the only values; empty for any.
     :ivar read: function that raises an error if it cannot read the value.
     """
 
     kind: Any
-    size: Size | None = None
+    least: float | None = None
     choices: Collection[str] = ()
     read: Callable[[Any], Any] | None = None
 
@@ -82,9 +57,8 @@ class Extra:
         if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
             name = getattr(self.kind, "__name__", str(self.kind))
             raise SiteError(f"{where} is {value!r}, and must be of the type {name}")
-        if self.size and not self.size.lowest <= value <= self.size.highest:
-            unit, example = self.size.unit, self.size.example
-            raise SiteError(f"{where} is {value} {unit}, which is not plausible: write {example}")
+        if self.least is not None and value < self.least:
+            raise SiteError(f"{where} is {value}, and must be at least {self.least}")
         if self.choices and value not in self.choices:
             raise SiteError(f"{where} is {value!r}, and must be one of {', '.join(self.choices)}")
         try:
@@ -170,7 +144,8 @@ class Software:
     image_executable: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     launcher_options: list[str] = extra(typ.List[str], list)
-    tolerance: float | None = extra(numbers.Real, size=PERCENT)
+    # A smaller number is probably a fraction, and not a percentage.
+    tolerance: float | None = extra(numbers.Real, least=0.1)
     input: str | None = extra(str)
     options: list[str] = extra(typ.List[str], list)
     patterns: dict[str, str] = extra(typ.Dict[str, str], dict, read=_read_patterns)

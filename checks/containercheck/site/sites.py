@@ -23,7 +23,7 @@ from reframe.core.systems import SystemPartition
 from containercheck.job import architectures, mpi, texts
 from containercheck.job.build.cache import private_directory
 from containercheck.site import extras, sinks
-from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra, path_of
+from containercheck.site.extras import SiteError, Software, extra, path_of
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -66,11 +66,12 @@ class Site:
     hardware_threads: int = 1
     time_limit: float | None = None
     arch: str | None = None
-    max_nodes: int = extra(int, 1, size=NODE_COUNT)
+    max_nodes: int = extra(int, 1, least=1)
     node_counts: list[int] = extra(typ.List[int], list)
     core_counts: list[int] = extra(typ.List[int], list)
-    memory_per_node: int | None = extra(int, size=NODE_MEMORY)
-    peak_per_core: float | None = extra(numbers.Real, size=CORE_PEAK)
+    # In bytes: no current Linux runs in less.
+    memory_per_node: int | None = extra(int, least=1 << 27)
+    peak_per_core: float | None = extra(numbers.Real, least=0.1)
     max_pending_time: str | None = extra(str, read=extras.read_duration)
     exclusive: bool = extra(bool, True)
     machine_lock: bool | None = extra(bool)
