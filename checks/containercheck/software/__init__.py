@@ -47,7 +47,6 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     :raises Unavailable: something is not available on this partition.
     :raises Misconfigured: something was named, and does not exist.
     """
-    host.require_modules(wanted)
     provision = Provision()
     for provider in PROVIDERS:
         provision += provider(wanted, site)

@@ -6,7 +6,6 @@ Of the latter the site gives input, options and the patterns of their output.
 from __future__ import annotations
 
 import ctypes.util
-import functools
 import os
 import re
 import shlex
@@ -15,8 +14,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reframe.core.exceptions import ReframeError
-from reframe.core.modules import ModulesSystem
 from reframe.core.runtime import runtime
 
 from containercheck.application.declare import Answer, Metric
@@ -122,30 +119,6 @@ def provide_modules(wanted: Wanted, site: Site) -> Provision:
         # Without a modules system there is no command.
         build += [f"{{ {load} || {otherwise}; }}"] if load else []
     return Provision(build=tuple(build))
-
-
-def require_modules(wanted: Wanted) -> None:
-    """Refuse modules if ReFrame cannot find out their conflicts on its own machine.
-
-    It asks for them before it writes a job (``general/resolve_module_conflicts``).
-
-    :raises Misconfigured: there is no such module.
-    """
-    if not runtime().get_option("general/0/resolve_module_conflicts"):
-        return
-    for kind, names in (("software", wanted.own_modules), ("container runtime", wanted.runtime_modules)):
-        for name in names:
-            if not _is_known(runtime().modules_system, name):
-                raise Misconfigured(f"no {kind}: no module {name} on {os.uname().nodename}")
-
-
-@functools.cache
-def _is_known(system: ModulesSystem, name: str) -> bool:
-    try:
-        system.conflicted_modules(name)
-    except ReframeError:
-        return False
-    return True
 
 
 def require_licensed(check: str, site: Site, published: str, needs_image: bool) -> None:

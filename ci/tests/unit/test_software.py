@@ -24,7 +24,7 @@ from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Provision, Unavailable, Wanted, host, images, sources
-from reframe.core.exceptions import EnvironError, ReframeError
+from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 
 HERE = Site("here:only", is_here=True, architecture=platform.machine(), cores=2, gpus=0)
@@ -62,28 +62,6 @@ def test_a_module_that_is_not_there_ends_the_build_step_with_an_error(tmp_path, 
     # Where jobs run elsewhere, the nodes may have it.
     command = software.build_command(software.provide(wanted, AWAY))
     assert subprocess.run(["bash", "-ec", command], cwd=tmp_path).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("wanted", "reason"),
-    [
-        (Wanted("HPCC", "hpcc", own_modules=("hpcc/9.9",)), "no software: no module hpcc/9.9 on "),
-        (Wanted("HPCC", "hpcc", runtime_modules=("apptainer/9",)), "no container runtime: no module apptainer/9 on "),
-    ],
-)
-def test_a_module_that_reframe_cannot_ask_about_is_an_error_before_it_asks(monkeypatch, wanted, reason):
-    class Modules:
-        def conflicted_modules(self, name):
-            raise EnvironError("could not execute module operation\nof many lines")
-
-        def emit_load_commands(self, name):
-            return []
-
-    monkeypatch.setattr(runtime().system, "_modules_system", Modules())
-    with pytest.raises(Misconfigured, match=rf"^{reason}\S+$"):
-        software.provide(wanted, AWAY)
-    monkeypatch.setattr(runtime(), "get_option", lambda option: False)
-    assert software.provide(wanted, AWAY).build == ()
 
 
 @pytest.mark.parametrize(
