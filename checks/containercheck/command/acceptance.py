@@ -16,7 +16,7 @@ from pathlib import Path
 from containercheck import reframe_internals
 from containercheck.command import parsers, run
 from containercheck.job import container_runtimes, inventory
-from containercheck.job.build import file_trees
+from containercheck.job.build import file_trees, image_files
 from containercheck.job.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.job.contract import BASELINE
 from containercheck.report import view
@@ -40,14 +40,7 @@ class UnknownCandidate(Exception):
 def is_image(word: str) -> bool:
     """Return whether a word names an image: a SIF file, an unpacked image, or an address."""
     path = Path(word)
-    if "://" in word or (path / METADATA).is_dir():
-        return True
-    try:
-        with path.open("rb") as file:
-            # The launch script, 32 bytes, comes first (SIF specification, "Global header").
-            return file.read(64)[32:41] == b"SIF_MAGIC"
-    except OSError:
-        return False
+    return "://" in word or (path / METADATA).is_dir() or (path.is_file() and image_files.is_sif(path))
 
 
 def resolved(word: str) -> str:

@@ -11,7 +11,6 @@ import importlib
 import importlib.metadata
 import os
 import sys
-import tempfile
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -89,7 +88,8 @@ def run(name: str, argv: Sequence[str], place: Any) -> int:
     except Exception as error:
         status = status_of(error)
         if status == OWN_FAULT:
-            report_fault(name, error)
+            traceback.print_exception(error)
+            print(f"{name}: error: a fault of containercheck, and no result of the checks: report it", file=sys.stderr)
         elif isinstance(error, BrokenPipeError):
             # The reader of the pipe (head) is gone; the rest of the buffer is dropped.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,18 +103,6 @@ def status_of(error: Exception) -> int:
     if isinstance(error, CommandError):
         return error.status
     return NOT_JUDGED if isinstance(error, OSError) else OWN_FAULT
-
-
-def report_fault(name: str, error: Exception) -> None:
-    """Print the exception that ended a command, and write its traceback to a file."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    print(f"{name}: error: a fault of containercheck, and no result of the checks: {reason}", file=sys.stderr)
-    try:
-        with tempfile.NamedTemporaryFile("w", prefix=f"containercheck-{name}-", suffix=".log", delete=False) as log:
-            traceback.print_exception(error, file=log)
-        print(f"{name}: please report it, with {log.name}", file=sys.stderr)
-    except OSError:
-        traceback.print_exception(error)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import time
@@ -19,6 +18,9 @@ from containercheck.results.formatting import CommandError
 
 #: Programs of the system, which do not identify an application.
 _COMMON = ("cat", "python", "python3", "java", "sh", "bash")
+#: Statement of the program in a check file, and the definition of a check.
+_EXECUTABLE = re.compile(r'^    executable = "(.+)"$', re.MULTILINE)
+_CHECK = re.compile(r"^@rfm\.simple_test\nclass (\w+)", re.MULTILINE)
 #: Libraries of fabrics and of GPUs, by the beginning of their names.
 _KINDS = {"fabric": ("libibverbs", "libfabric", "libucp", "libpsm2"), "GPU": ("libcuda.", "libcudart", "libamdhip64")}
 #: Longest wait for a container in seconds. A container that unpacks its image takes a minute.
@@ -93,24 +95,11 @@ def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
     """Return the check of each program that identifies an application, from the application files."""
     programs: dict[str, str] = {}
     for path in sorted(directory.glob("*.py")):
-        classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
-        for declared in classes:
-            for program in filter(None, map(_executable, declared.body)):
-                # A base class of the file is not a check itself.
-                check = next(
-                    (candidate.name for candidate in [declared, *classes] if candidate.decorator_list), declared.name
-                )
-                if program not in _COMMON:
-                    programs.setdefault(program, check)
+        text = path.read_text(encoding="utf-8")
+        for program in _EXECUTABLE.findall(text):
+            if program not in _COMMON:
+                programs.setdefault(program, _CHECK.findall(text)[0])
     return programs
-
-
-def _executable(statement: ast.stmt) -> str:
-    """Return the program that a statement of a class assigns to ``executable``; empty for other statements."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
-        return ""
-    names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-    return str(statement.value.value) if names == ["executable"] else ""
 
 
 def read(image: str, command: str) -> ImageFacts:

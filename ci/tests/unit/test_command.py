@@ -135,21 +135,14 @@ def faulty(name, error, directory):
 
 # One that runs checks, and one that does not: the mechanism is that of all commands.
 @pytest.mark.parametrize("name", ["run", "report"])
-def test_a_fault_of_ours_has_a_status_of_its_own_and_its_traceback_in_a_file(name, tmp_path):
+def test_a_fault_of_ours_has_a_status_of_its_own_and_its_traceback(name, tmp_path):
     status, said = faulty(name, "KeyError('planted')", tmp_path)
-    (log,) = tmp_path.iterdir()
-    assert (status, said.splitlines()) == (
-        70,
-        [
-            f"{name}: error: a fault of containercheck, and no result of the checks: KeyError: 'planted'",
-            f"{name}: please report it, with {log}",
-        ],
-    )
-    assert log.read_text().startswith("Traceback")
+    first, *_, error, last = said.splitlines()
+    assert (status, first, error) == (70, "Traceback (most recent call last):", "KeyError: 'planted'")
+    assert last == f"{name}: error: a fault of containercheck, and no result of the checks: report it"
     assert all("70   a fault of containercheck itself" in parsers.parser(each).format_help() for each in COMMANDS)
 
 
 def test_a_full_disk_is_no_fault_of_ours(tmp_path):
     status, said = faulty("run", "OSError(28, 'No space left on device', '/reports/x')", tmp_path)
     assert (status, said) == (2, "run: error: [Errno 28] No space left on device: '/reports/x'\n")
-    assert not list(tmp_path.iterdir())

@@ -55,6 +55,12 @@ class ImageEntry(cache.Entry):
             raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
 
 
+def is_sif(path: Path) -> bool:
+    """Return whether a file is an image in the SIF format."""
+    with path.open("rb") as stream:
+        return stream.read(_LENGTH)[32:].startswith(_MAGIC)
+
+
 def read_architecture(path: Path) -> Optional[str]:
     """Return the architecture of an image, a SIF file or a directory, as ``uname -m`` prints it; None if unknown.
 
