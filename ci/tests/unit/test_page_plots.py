@@ -118,5 +118,5 @@ def test_sides_differ_by_more_than_their_color():
 def test_a_plot_holds_any_label(label, at):
     place = label if at is None else at
     panel = Panel(label, [PlotValue(label, place, 2.0, 1.0, 3.0), PlotValue("bare", place, 9.0)])
-    chart = Chart.of(label, "Words about it.", plots.over([panel], label, [place]), ("side",), [("bare",)])
+    chart = Chart.of(label, "Words about it.", [panel], label, [place])
     ElementTree.fromstring(base64.b64decode(chart.image.partition(",")[2]))

@@ -180,18 +180,11 @@ def _over(title: str, axis: str, placed: Sequence[Placed]) -> Iterator[Chart]:
     sides = plots.by_side(sorted(values, key=lambda value: order.index(value.at)))
     ends = (f"{side}: {' to '.join(dict.fromkeys((_end(of[0]), _end(of[-1]))))}" for side, of in sides.items())
     description = f"{unit or 'Value'} over {axis}; bars are two standard errors. {'; '.join(ends)}."
-    rows = ((side, plots.short(value.at), _cell(value, unit)) for side, of_side in sides.items() for value in of_side)
-    figure = plots.over([Panel(unit, values)], axis, order)
-    yield Chart.of(f"{title} over {axis}", description, figure, ("side", axis, f"value, {unit}"), rows)
+    yield Chart.of(f"{title} over {axis}", description, [Panel(unit, values)], axis, order)
 
 
 def _end(value: PlotValue) -> str:
     return f"{number(value.value)} at {plots.short(value.at)}"
-
-
-def _cell(value: PlotValue, unit: str) -> str:
-    ends = "" if value.low is None or value.high is None else f" ({number(value.low)} to {number(value.high)})"
-    return f"{number(value.value)}{ends} {unit}".rstrip()
 
 
 def _values(placed: Sequence[Placed]) -> list[PlotValue]:

@@ -71,6 +71,12 @@ class PlotValue:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def text(self) -> str:
+        """The value with its interval."""
+        ends = "" if self.low is None or self.high is None else f" ({number(self.low)} to {number(self.high)})"
+        return f"{number(self.value)}{ends}"
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -104,21 +110,27 @@ class Chart:
         cls,
         title: str,
         description: str,
-        figure: Figure,
-        headings: Sequence[str],
-        rows: Iterable[tuple[str, ...]],
+        panels: Sequence[Panel],
+        axis: str,
+        order: Sequence[float | str],
+        breaks: Iterable[str] = (),
     ) -> Chart:
-        """Make a plot from a figure of another function of this module.
+        """Draw the values of panels, and list them; see :func:`over`.
 
         :param title: title, unique on the page.
-        :param headings, rows: table of its data.
         """
-        file = io.BytesIO()
+        figure, file = over(panels, axis, order, breaks), io.BytesIO()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
             figure.savefig(file, format="svg", metadata={"Date": None})
         image = f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
-        table = Table(f"Data of the plot: {title}", tuple(headings), tuple(rows))
+        rows = (
+            (side, short(value.at), value.text, panel.unit)
+            for panel in panels
+            for side, values in by_side(panel.values).items()
+            for value in sorted(values, key=lambda value: order.index(value.at))
+        )
+        table = Table(f"Data of the plot: {title}", ("side", axis, "value", "unit"), tuple(rows))
         return cls(title, description, image, table)
 
 

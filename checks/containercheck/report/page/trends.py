@@ -6,7 +6,7 @@ A trend is the overhead of each variant above the bare value. Both together show
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from containercheck.history.causes import ChangeCause
@@ -14,7 +14,6 @@ from containercheck.history.change_points import LevelChange
 from containercheck.history.nights import Night
 from containercheck.history.series import BARE, OVERHEAD, Point, Series
 from containercheck.report.page import cases as page_cases
-from containercheck.report.page import plots
 from containercheck.report.page.cases import finite
 from containercheck.report.page.plots import Chart, Panel, PlotValue
 from containercheck.results.formatting import by_key, count, number
@@ -113,15 +112,6 @@ def _by_night(series: Series) -> dict[str, Point]:
     return {point.night.name: point for point in (*series.earlier, *series.points)}
 
 
-def _cell(point: Point | None, series: Series) -> str:
-    """Return the value of a night with twice its standard error; empty without one."""
-    if point is None:
-        return ""
-    sign = "+" if series.kind == OVERHEAD else ""
-    half = "" if point.error is None else f" ± {number(2 * point.error, 2)}"
-    return f"{number(point.value, 4, sign)}{half}"
-
-
 def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     """Return the plot of a trend: the overheads of each unit, and the bare value below them."""
     names = [night.name for night in nights]
@@ -130,13 +120,12 @@ def _chart(trend: Trend, nights: Sequence[Night]) -> Chart:
     members = by_key(ordered, lambda series: (series.kind, series.unit))
     panels = [_panel(f"{kind}, {unit}", group, trend.changes, names) for (kind, unit), group in members.items()]
     breaks = _breaks(trend.series)
-    figure = plots.over(panels, "night", names, [name for name in names if name in breaks])
     changes = [f"{moved(change)} since {change.first.night.name}" for change in trend.changes]
     text = f"Above the overhead of each variant, below the bare value, over {count(len(names), 'night')}; bars are two "
     text += "standard errors, thick lines the levels before and after a change, dotted lines intended breaks. "
     text += f"{'; '.join(changes) or 'No change stands'}."
-    headings = ("night", *(f"{_label(series)}, {series.unit}" for series in trend.series), "remark")
-    return Chart.of(f"{trend.title} over the nights", text, figure, headings, _rows(trend, names, breaks))
+    shown = [name for name in names if name in breaks]
+    return Chart.of(f"{trend.title} over the nights", text, panels, "night", names, shown)
 
 
 def _panel(unit: str, members: Sequence[Series], changes: Sequence[LevelChange], names: Sequence[str]) -> Panel:
@@ -166,25 +155,11 @@ def _span(series: Series) -> float:
     return 4 * series.least * whole
 
 
-def _breaks(members: Iterable[Series]) -> dict[str, str]:
-    """Return the reasons of the breaks of series, by the names of the nights."""
-    breaks = {}
+def _breaks(members: Iterable[Series]) -> set[str]:
+    """Return the names of the nights at which series break."""
+    breaks: set[str] = set()
     for series in members:
-        for point in (*series.earlier, *series.points):
-            if point.night.changed:
-                breaks[point.night.name] = point.night.changed
-        if series.earlier and series.points:
-            breaks.setdefault(series.points[0].night.name, "another input, amount of work, or unit")
+        breaks.update(point.night.name for point in (*series.earlier, *series.points) if point.night.changed)
+        if series.earlier:
+            breaks.update(point.night.name for point in series.points[:1])
     return breaks
-
-
-def _rows(trend: Trend, names: Sequence[str], breaks: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of a trend's table: the values of each night with a value."""
-    columns = [_by_night(series) for series in trend.series]
-    for name in names:
-        points = [column.get(name) for column in columns]
-        if any(points):
-            remarks = [f"series begin anew: {breaks[name]}"] if name in breaks else []
-            remarks += ["confirmation"] if any(point and point.confirmation for point in points) else []
-            cells = (_cell(point, series) for series, point in zip(trend.series, points))
-            yield (name, *cells, "; ".join(remarks))
