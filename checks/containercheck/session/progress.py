@@ -89,6 +89,7 @@ class Progress:
         self._log_file, self._log, self._announced = log, new_lines(log), new_lines(announced)
         self._view, self._screen = view, Screen()
         self._began = self._beat = time.monotonic()
+        self._since = time.time()
         self._all = sum(map(_seconds, known))
         self._is_local = all(case.scheduler == "local" for case in known)
         self._finished = self._taken = 0.0
@@ -105,10 +106,10 @@ class Progress:
         try:
             lines, moving = self.news(), ""
             if self._screen.is_terminal and not has_ended:
-                moving = self.line(HEARTBEAT)
+                moving = self.line()
             elif not has_ended and time.monotonic() - self._beat >= HEARTBEAT:
                 self._beat = time.monotonic()
-                line = self.line(HEARTBEAT + 5)
+                line = self.line()
                 lines += f"[ {line} ]\n" if line else ""
             self._screen.show(lines, moving)
         except BrokenPipeError:
@@ -140,9 +141,9 @@ class Progress:
         self._taken += START + (case.seconds or 0.0)
         return replace(case, label=known.label)
 
-    def line(self, within: float) -> str:
-        """Return the progress, with the last line of the job that printed in the last seconds; empty without news."""
-        job, printed = sign_of_life(self._stage, within)
+    def line(self) -> str:
+        """Return the progress, with the last line of the job that printed last; empty before the first one."""
+        job, printed = sign_of_life(self._stage, self._since)
         names = {case.hashcode: short_name(case) for case in self._known.values()}
         doing = f"{names.get(job.rpartition('_')[2], job)}: {printed or 'no output yet'}" if job else ""
         failed = f", {self.failed} failed" if self.failed else ""
@@ -166,12 +167,12 @@ def _seconds(case: Case) -> float:
     return case.expected.get("expected", START)
 
 
-def sign_of_life(stage: Path, seconds: float) -> tuple[str, str]:
-    """Return the job that printed last, within the last seconds, and its last line; two empty texts for none.
+def sign_of_life(stage: Path, since: float) -> tuple[str, str]:
+    """Return the job that printed last, since a time of the epoch, and its last line; two empty texts for none.
 
     The last line is empty while the job has printed nothing.
     """
-    newest, changed = None, time.time() - seconds
+    newest, changed = None, since
     # system/partition/environment/check/; deeper directories have files of the applications.
     for path in stage.glob("*/*/*/*/rfm_*.out"):
         with contextlib.suppress(OSError):

@@ -144,14 +144,14 @@ def test_ended_cases_are_counted_and_the_time_left_is_foreseen_without_waits_and
     now = time.monotonic()
     # Most of that was a wait and a build.
     monkeypatch.setattr(time, "monotonic", lambda: now + 1000)
-    assert current.line(30) == "0 of 3 done"
+    assert current.line() == "0 of 3 done"
     # A tenth of the work, in 10 s and those of a start.
     end({**KNOWN[0], "application_seconds": 10, "time_compile": 300, "waited_seconds": 500})
-    assert current.line(30) == "1 of 3 done; about 3 min left"
+    assert current.line() == "1 of 3 done; about 3 min left"
     end({**KNOWN[1], "result": "fail", "application_seconds": 60})
-    assert current.line(30) == "2 of 3 done, 1 failed; about 39 s left"
+    assert current.line() == "2 of 3 done, 1 failed; about 39 s left"
     end(KNOWN[2])
-    assert current.line(30) == "3 of 3 done, 1 failed"
+    assert current.line() == "3 of 3 done, 1 failed"
 
 
 def test_where_jobs_wait_in_a_queue_the_time_left_follows_from_the_time_so_far(tmp_path, monkeypatch):
@@ -161,7 +161,7 @@ def test_where_jobs_wait_in_a_queue_the_time_left_follows_from_the_time_so_far(t
     current.news()
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 100)
-    assert current.line(30) == "1 of 3 done; about 15 min left"
+    assert current.line() == "1 of 3 done; about 15 min left"
 
 
 def output_of(stage, job, text, age=0.0):
@@ -173,24 +173,24 @@ def output_of(stage, job, text, age=0.0):
 
 def test_the_job_that_printed_last_is_named_with_its_last_line(current, tmp_path):
     output_of(tmp_path, "HPCC_75264ae9", "first\nround 1 baseline: 2.49 s\n\n")
-    assert current.line(30) == "0 of 3 done; HPCC generic: round 1 baseline: 2.49 s"
+    assert current.line() == "0 of 3 done; HPCC generic: round 1 baseline: 2.49 s"
     # One that nobody foresaw.
     output_of(tmp_path, "HPCC_75264ae9", "", age=60)
     output_of(tmp_path, "Other_0", "building")
-    assert current.line(30) == "0 of 3 done; Other_0: building"
+    assert current.line() == "0 of 3 done; Other_0: building"
     output_of(tmp_path, "Other_0", "")
-    assert current.line(30) == "0 of 3 done; Other_0: no output yet"
+    assert current.line() == "0 of 3 done; Other_0: no output yet"
     output_of(tmp_path, "Other_0", "", age=60)
-    assert current.line(30) == "0 of 3 done"
+    assert current.line() == "0 of 3 done"
 
 
 def test_the_job_of_another_stage_directory_is_not_shown(tmp_path, monkeypatch, capsysbinary):
     monkeypatch.setattr(progress, "HEARTBEAT", 0.0)
     write_program(tmp_path / "reframe", "sleep 0.1")
     monkeypatch.setattr(reframe_process, "program", lambda: str(tmp_path / "reframe"))
-    output_of(tmp_path / "own", "GROMACS_1", "installing", age=1)
+    output_of(tmp_path / "own", "GROMACS_1", "installing", age=-1)
     # Of another session in the same checkout.
-    output_of(tmp_path / "stage", "HPCC_2", "building")
+    output_of(tmp_path / "stage", "HPCC_2", "building", age=-1)
     place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py", stage_directory=tmp_path / "own")
     with reframe_process.Relay() as relay:
         reframe_process.reframe([], place, relay, [])

@@ -25,7 +25,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
@@ -35,8 +34,6 @@ from containercheck.job.build import file_trees
 
 #: Path, or its text from JSON.
 AnyPath = Union[str, Path]
-#: Seconds between two signs of life of a long build.
-HEARTBEAT = 30.0
 #: Seconds after which a failed build is not repeated in the same session: its other cases need the same entry.
 LONG = 300.0
 #: Largest part of a log that is read, in bytes.
@@ -296,7 +293,7 @@ class Entry:
     def _build(self, work: Path) -> None:
         """Build the entry and its record, and move both to their places."""
         started = time.monotonic()
-        print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
+        print(f"{self.name}: {self.doing} {self.path.name} (log: {self.open_log})", flush=True)
         try:
             built, record = self.build(work)
         except BaseException as error:
@@ -349,13 +346,13 @@ class Entry:
         return self._open_log or self.log
 
     def run(self, commands: List[List[str]], **options: Any) -> None:
-        """Run commands of the build, write their output to the log, and print a sign of life from time to time.
+        """Run commands of the build, and write their output to the log.
 
         :param options: passed to :func:`subprocess.run`.
         :raises UnsupportedError: the program of a command is not on the PATH.
         :raises CacheError: a command fails, or takes too long; the message has the line of its output with the reason.
         """
-        with self.alive(), self.open_log.open("wb") as stream:
+        with self.open_log.open("wb") as stream:
             for command in commands:
                 try:
                     process = subprocess.run(
@@ -371,23 +368,6 @@ class Entry:
                     raise CacheError(self.failed(f"{command[0]} was not done after {limit:g} s")) from None
                 if process.returncode != 0:
                     raise CacheError(self._failure())
-
-    @contextlib.contextmanager
-    def alive(self) -> Iterator[None]:
-        """Print a sign of life from time to time, until the block ends."""
-        finished = threading.Event()
-        started = time.monotonic()
-
-        def beat() -> None:
-            while not finished.wait(HEARTBEAT):
-                seconds = time.monotonic() - started
-                print(f"{self.name}: still {self.doing} after {seconds:.0f} s (log: {self.open_log})", flush=True)
-
-        threading.Thread(target=beat, daemon=True).start()
-        try:
-            yield
-        finally:
-            finished.set()
 
     def _failure(self) -> str:
         """Return the message of a failed build, from the end of its log."""

@@ -91,8 +91,7 @@ class Download(cache.Entry):
         content = work / "content"
         content.mkdir()
         file = (work if self.is_archive else content) / self.name
-        with self.alive():
-            self._fetch(file)
+        self._fetch(file)
         digest = file_trees.digest_of(file)
         if digest != self.pin:
             raise CacheError(f"the input {self.shown} is not the pinned one: its SHA-256 is {digest}, not {self.pin}")
