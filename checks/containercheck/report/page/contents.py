@@ -144,24 +144,19 @@ def _environment(cases: Sequence[Case]) -> Environment:
 
     # Constants have names in capitals in the templates too.
     environment.globals.update(
-        STATES=states.ALL,
-        OPEN=states.OPEN,
-        SKIP=states.SKIP,
         MOST=MOST_CASES,
         AT_ONCE=AT_ONCE,
         STYLE=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         page_cases=page_cases,
-        state_of=states.state_of,
-        cause_of=exported.cause_of,
+        states=states,
+        exported=exported,
+        table=table,
         trend_texts=trends,
         command=command,
         command_of=command_of,
         count=count,
         name=partial(page_cases.name, where=True),
-        listed=page_cases.listed,
         first_line=partial(page_cases.shortened, most=FIRST_LINE),
-        tally=states.tally,
-        repetition=table.repetition,
     )
     return environment
 
