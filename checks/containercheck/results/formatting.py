@@ -45,15 +45,10 @@ def first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
-    """Return rows as aligned lines; the first ``left`` columns are flush left, by default all columns."""
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as aligned lines."""
     widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:left], widths)]
-        cells += [cell.rjust(width) for cell, width in zip(row[len(cells) :], widths[len(cells) :])]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def first(texts: Sequence[str], most: int) -> str:

@@ -38,7 +38,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
         text.append((*head, str(len(group)), *_hours(group)))
     if not several:
         text = [(row[0], *row[2:]) for row in text]
-    return [*columns(text, left=2 if several else 1), total(cases)]
+    return [*columns(text), total(cases)]
 
 
 def total(cases: Sequence[Case]) -> str:

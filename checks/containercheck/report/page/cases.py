@@ -50,14 +50,6 @@ def plain(text: str) -> str:
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", text).replace("\r\n", "\n"))
 
 
-def shortened(text: str, most: int) -> str:
-    """Return the first line of a text, with at most ``most`` characters."""
-    first, _, rest = text.partition("\n")
-    if len(first) <= most:
-        return first + (" …" if rest.strip() else "")
-    return first[: most - 1].rstrip() + "…"
-
-
 def finite(value: float | None) -> float | None:
     """Return a number if it is finite, else None."""
     return value if is_finite(value) else None

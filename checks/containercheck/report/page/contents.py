@@ -26,11 +26,11 @@ from containercheck.report.page import published, trends
 from containercheck.report.page.applications import applications
 from containercheck.results import exported, states
 from containercheck.results.cases import Case
-from containercheck.results.formatting import count, write_file
+from containercheck.results.formatting import count, first_line, write_file
 
 #: Most plots of trends; most cases with all details, as a whole partition may be down (others have name
-#: and reason); most letters of a reason in its line; changes of a cause that are shown without a click.
-MOST_TRENDS, MOST_CASES, FIRST_LINE, AT_ONCE = 50, 40, 180, 4
+#: and reason); changes of a cause that are shown without a click.
+MOST_TRENDS, MOST_CASES, AT_ONCE = 50, 40, 4
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -156,7 +156,7 @@ def _environment(cases: Sequence[Case]) -> Environment:
         command_of=command_of,
         count=count,
         name=partial(page_cases.name, where=True),
-        first_line=partial(page_cases.shortened, most=FIRST_LINE),
+        first_line=first_line,
     )
     return environment
 
