@@ -59,7 +59,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     host = inventory.inventory()
     runs_files = [runtime for runtime in host["runtimes"] if runtime["mounts"] and not runtime["problem"]]
     if not runs_files:
-        raise image_facts.NoImage("no runtime that runs image files is on the PATH: see containercheck doctor")
+        raise CommandError("no runtime that runs image files is on the PATH: see containercheck doctor")
     image = image_facts.read(options.image, runs_files[0]["path"])
     found = findings(image, host)
     names = options.names or ([f"^{check}%" for check in image.checks] if options.run else [])

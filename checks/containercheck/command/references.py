@@ -49,10 +49,6 @@ HEAD = "# [median, lower, upper, unit] of the nights here; lower and upper are f
 KEYED = re.compile(r"^ +\$index: \[(.*)\]$", re.MULTILINE)
 
 
-class NothingProposed(CommandError):
-    """Nothing can be proposed; the message says why."""
-
-
 class NoReference(Exception):
     """No reference can be made of the nights, or it has no place in the file; the message is the reason."""
 
@@ -168,14 +164,14 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
     :param site: ReFrame's configuration of the system.
     :param named: directory of the command line; empty for the site's, which is required then; None for the site's if it
         has one.
-    :raises NothingProposed: the site has no directory, though it is required.
+    :raises CommandError: the site has no directory, though it is required.
     """
     by_partition: dict[str, Path | None] = {}
     for partition in site["partitions"]:
         directory = named or ((partition.get("extras") or {}).get("containercheck") or {}).get("references")
         name = f"{site['name']}:{partition['name']}"
         if named == "" and not directory:
-            raise NothingProposed(
+            raise CommandError(
                 f"the site file names no directory for references of {name} (extras, references): --write DIRECTORY"
             )
         by_partition[name] = Path(os.path.expandvars(directory)).expanduser().absolute() if directory else None
@@ -186,12 +182,12 @@ def measured(path: Path, names: Sequence[str]) -> Iterator[Series]:
     """Yield the bare values of the checks with these names in the nights of a database.
 
     :raises DatabaseError: the database cannot be read.
-    :raises NothingProposed: a name is not a pattern.
+    :raises CommandError: a name is not a pattern.
     """
     try:
         wanted = re.compile("|".join(names))
     except re.error as error:
-        raise NothingProposed(f"-n {'|'.join(names)}: {error}") from None
+        raise CommandError(f"-n {'|'.join(names)}: {error}") from None
     for metric in series(stored(path, time.time() - 86400 * DAYS)):
         if metric.kind == BARE and wanted.match(metric.application):
             yield metric
@@ -202,7 +198,7 @@ def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workpl
 
     :raises ReframeFailed: ReFrame does not print the path of the database.
     :raises DatabaseError: the database cannot be read.
-    :raises NothingProposed: nothing in it matches, or the command line is not valid.
+    :raises CommandError: nothing in it matches, or the command line is not valid.
     """
     configured = reframe_process.configuration(arguments, place)
     directory_of = directories(dict(configured.system), options.write)
@@ -231,7 +227,7 @@ def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workpl
     for reason in reasons:
         say(reason)
     if not files:
-        raise NothingProposed(f"no night of the last {DAYS} days has a matching bare value, in {path}")
+        raise CommandError(f"no night of the last {DAYS} days has a matching bare value, in {path}")
     return list(files.values()), count
 
 
@@ -323,7 +319,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             file.write()
             say(f"written: {file.path}")
     if not count:
-        raise NothingProposed("there is nothing to propose")
+        raise CommandError("there is nothing to propose")
     if not changed:
         say(f"{count} reference(s) are in force already")
     return FINE

@@ -55,10 +55,6 @@ class ImageError(CommandError):
     status = 1
 
 
-class NoImage(CommandError):
-    """There is no such image."""
-
-
 @dataclass(frozen=True)
 class ImageFacts:
     """The parts of an image that matter on a machine.
@@ -107,12 +103,12 @@ def read(image: str, command: str) -> ImageFacts:
 
     :param image: path of a file or a directory, or an address that the runtime runs.
     :param command: the runtime's command, of Apptainer's kind.
-    :raises NoImage: there is no such image.
+    :raises CommandError: there is no such image.
     :raises ImageError: it cannot be read, or no container of it starts.
     """
     path = Path(image)
     if "://" not in image and not path.exists():
-        raise NoImage(f"there is no image {image}")
+        raise CommandError(f"there is no image {image}")
     architecture = None
     if path.exists():
         try:
