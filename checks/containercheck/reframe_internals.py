@@ -12,7 +12,6 @@ import argparse
 import atexit
 import functools
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,11 +111,6 @@ def options_of(words: Sequence[str]) -> argparse.Namespace:
     for letter in _LETTERS:
         parser.add_argument(f"-{letter}", action="store_true")
     return parser.parse_known_args(words)[0]
-
-
-def is_test(check: Any) -> bool:
-    """Return whether ReFrame registered a class as a test, and not as a base class only."""
-    return check in getattr(sys.modules.get(check.__module__), "_rfm_test_registry", ())
 
 
 def set_up_build_job(check: Any) -> None:

@@ -392,18 +392,15 @@ def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
     if not equals:
         return "it needs a name and a value, as in -S rounds=10"
     # A variable of a fixture is named check.fixture.variable.
-    check, dot, variable = name.partition(".")
-    if dot and check != of.__name__:
-        checks = {other for other, class_ in loaded.items() if reframe_internals.is_test(class_)} | {*extras.checks()}
+    check, variable = name.split(".", 1) if "." in name else ("", name)
+    if check and check != of.__name__:
+        checks = extras.checks()
         return "" if check in checks else f"there is no check {check}{_question(check, checks)}"
-    if dot and ("." in variable or variable in of.var_space):
-        return ""
-    # Other checks of the session may have it, of any library.
-    if not dot and any(name in other.var_space for other in loaded.values()):
+    # Without a check, other checks of the session may have it, of any library.
+    if "." in variable or any(variable in other.var_space for other in ([of] if check else loaded.values())):
         return ""
     # ReFrame's namespace iterates over items.
-    known = [known for known, _ in of.var_space.items() if not known.startswith("_")]
-    near = _question(variable if dot else name, known)
+    near = _question(variable, [known for known, _ in of.var_space.items() if not known.startswith("_")])
     return f"there is no such variable{near} (reframe --describe -n {of.__name__} lists them)"
 
 

@@ -57,6 +57,5 @@ def test_what_exists_may_be_set(word):
 
 def test_reframe_has_the_private_attributes_that_the_checks_use():
     assert callable(RegressionTest._setup_build_job)
-    assert reframe_internals.is_test(GROMACS) and not reframe_internals.is_test(ContainerCheck)
     assert {"GROMACS", "ContainerCheck"} <= interface.loaded_classes().keys()
     assert ("env_vars", None) not in ContainerCheck.loggable_attrs() and len(ContainerCheck.loggable_attrs()) > 20
