@@ -92,7 +92,6 @@ class Module(packing.Tree):
         """
         waiting = f"{self.name}: another process is installing its dependencies"
         with locks.flocked(self.path.parent / f"{self.tree.name}.lock", shared=False, waiting=waiting):
-            self._remove_half_written()
             *dependencies, (_, _, module) = self._plan(work)
             missing = [easyconfig for installed, easyconfig, _ in dependencies if installed != "x"]
             if missing:
@@ -100,13 +99,6 @@ class Module(packing.Tree):
         self._install(work, self.path, [self.easyconfig])
         (self.path / contract.EASYBUILD_DEPENDENCIES).symlink_to(self.tree)
         return self.path, self._record_of(module)
-
-    def _remove_half_written(self) -> None:
-        """Remove module files of the tree that a full disk cut short: EasyBuild takes them for complete."""
-        for path in (self.tree / contract.EASYBUILD_MODULES).rglob("[!.]*"):
-            if path.is_file() and not path.read_text(errors="replace").endswith("\n"):
-                print(f"{self.name}: {path} was never finished, installing it again", flush=True)
-                path.unlink()
 
     def _plan(self, work: Path) -> List[Tuple[str, str, str]]:
         """Return whether it is installed, the easyconfig and the module for each step of the installation, in order.
@@ -224,12 +216,7 @@ class Module(packing.Tree):
             if telling:
                 return telling.strip()
         errors = [match.group(1).strip() for match in map(_ERROR.match, text.splitlines()) if match]
-        if not errors:
-            return super().last_words()
-        # For sources that only the program's makers hand out.
-        instructions = re.search(r"^Download instructions:\n\n *(\S.*)$", text, re.MULTILINE)
-        shown = f"'{instructions[1]}'" if instructions else "the download instructions above"
-        return errors[-1].replace("the download instructions above", shown)
+        return errors[-1] if errors else super().last_words()
 
 
 def _content_of(path: Optional[str]) -> str:
