@@ -122,7 +122,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         )
         for row in rows
     ]
-    return columns([("metric", "accepted", "spread", "verdict"), *shown], 2)
+    return columns([("metric", "accepted", "spread", "verdict"), *shown])
 
 
 def measure(place: Path, relay: Relay, check: str, options: Sequence[str]) -> list[str]:
