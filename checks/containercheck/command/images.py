@@ -115,13 +115,9 @@ def _session(action: str, arguments: Sequence[str], place: Workplace) -> tuple[l
         cases = collect([load(place.report)])
     except ReportError as error:
         raise ReportError(reframe_process.last_error(place.log) or str(error)) from None
-    failed: dict[str, list[str]] = {}
-    for case in cases:
-        if case.result == "fail":
-            reason = case.fail_reason.removeprefix("reframe error: ")
-            failed.setdefault(reason, []).append(case.application)
-    reasons = [f"error: {', '.join(dict.fromkeys(names))}: {reason}" for reason, names in failed.items()]
-    return cases, [*reasons, *stopped, *reframe_process.left_out(place.log)]
+    failed = [case for case in cases if case.result == "fail"]
+    reasons = [f"error: {case.application}: {case.fail_reason.removeprefix('reframe error: ')}" for case in failed]
+    return cases, [*dict.fromkeys(reasons), *stopped, *reframe_process.left_out(place.log)]
 
 
 def needed(cases: Iterable[Case]) -> list[Image]:

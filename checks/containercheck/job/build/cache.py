@@ -14,7 +14,6 @@ Standard library only, Python 3.6 or newer.
 """
 
 import contextlib
-import errno
 import functools
 import hashlib
 import json
@@ -260,8 +259,6 @@ class Entry:
                     with locks.building(), self._work_directory() as work:
                         self._build(work)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise CacheError(self._no_space()) from None
             reason = f"the {self.kind} {self.path.parent} cannot be used: {error}"
             raise CacheError(f"{reason}: set caches in the site's extras") from None
 
@@ -372,7 +369,7 @@ class Entry:
     def _failure(self) -> str:
         """Return the message of a failed build, from the end of its log."""
         if DISK_FULL in texts.tail(self.open_log):
-            return self._no_space()
+            return self.failed(f"{DISK_FULL}: free some, or set caches in the site's extras")
         unreached = next((line.strip() for line in self.lines() if NO_NETWORK.search(line)), "")
         if unreached:
             return (
@@ -380,10 +377,6 @@ class Entry:
                 f"(pip's and apt's own settings; image_mirror of the site's extras)\nthe whole log: {self.log}"
             )
         return self.failed(self.last_words())
-
-    def _no_space(self) -> str:
-        advice = "free some, or set caches in the site's extras"
-        return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
 
     def failed(self, reason: str) -> str:
         """Return the message of a failed build, in two lines."""
