@@ -285,7 +285,7 @@ def test_no_spack_is_a_skip_and_an_error_where_the_site_names_it(tmp_path, monke
     assert result.stderr.startswith(f"error: no software: tiny comes from Spack, and there is no {command}: ")
     assert len(result.stderr.splitlines()) == 1
     result = install(tmp_path, command="true")
-    message = f"error: no software: Spack's file {tmp_path / 'site.yaml'} cannot be read: No such file or directory\n"
+    message = f"error: [Errno 2] No such file or directory: '{tmp_path / 'site.yaml'}'\n"
     assert (result.returncode, result.stderr) == (1, message)
 
 

@@ -55,17 +55,14 @@ class Program(cache.Entry):
     ) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: there is no such source, or the compiler does not run.
+        :raises CacheError: the compiler does not run.
+        :raises OSError: there is no such source.
         :raises UnsupportedError: there is no such compiler.
         """
         self.source, self.family, self.compiler = Path(source).resolve(), family, compiler
         self.options, self.headers = list(options), headers or {}
-        try:
-            beside = sorted(path for path in self.source.parent.iterdir() if path.is_file())
-            content = [(path.name, path.read_bytes()) for path in beside]
-            self.source.read_bytes()
-        except OSError as error:
-            raise CacheError(f"no source {source}: {error.strerror}") from None
+        beside = sorted(path for path in self.source.parent.iterdir() if path.is_file())
+        content = [(path.name, path.read_bytes()) for path in beside]
         key = cache.key_of(content, self.source.name, USUAL, self.options, family, compiler_facts(compiler, name))
         super().__init__(name, directory, f"{name}-{architecture}-{key}", architecture)
 

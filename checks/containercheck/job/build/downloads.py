@@ -114,20 +114,11 @@ class Download(cache.Entry):
 def read_artifacts(path: Path) -> Dict[str, str]:
     """Return the digests of the artifacts of a list, by artifact.
 
-    :raises CacheError: there is no such file, or a line is not of the form.
+    :raises OSError: there is no such file.
+    :raises ValueError: a line has no digest.
     """
-    try:
-        lines = texts.utf8(path).splitlines()
-    except OSError as error:
-        raise CacheError(f"no list of artifacts {path}: {error.strerror}") from None
-    pinned = {}
-    for number, line in enumerate(lines, 1):
-        words = line.split("#")[0].split()
-        if words:
-            if len(words) != 2 or words[0].count(":") != 2 or len(words[1]) != 64:
-                raise CacheError(f"{path}:{number}: not of the form group:artifact:version <sha256>")
-            pinned[words[0]] = words[1]
-    return pinned
+    lines = (line.split("#")[0].split() for line in texts.utf8(path).splitlines())
+    return {artifact: digest for artifact, digest in filter(None, lines)}
 
 
 class Jars(cache.Entry):
@@ -141,7 +132,7 @@ class Jars(cache.Entry):
     def __init__(self, name: str, artifacts: cache.AnyPath, directory: cache.AnyPath) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: there is no such list, or a line of it is not of the form.
+        :raises OSError, ValueError: there is no such list, or a line of it has no digest.
         """
         self.pinned = read_artifacts(Path(artifacts))
         super().__init__(name, directory, f"{name}-{cache.key_of(sorted(self.pinned.items()))}")
@@ -183,15 +174,13 @@ class PythonEnvironment(cache.Entry):
     def __init__(self, name: str, requirements: cache.AnyPath, directory: cache.AnyPath, architecture: str) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: there is no such file, or no Python.
+        :raises CacheError: there is no Python.
+        :raises OSError: there is no such file.
         :raises UnsupportedError: the requirements are pinned for other machines.
         """
         self.requirements = Path(requirements)
-        try:
-            content = texts.utf8(self.requirements)
-            problem = machine.not_for(name, self.requirements, architecture)
-        except OSError as error:
-            raise CacheError(f"no requirements {requirements}: {error.strerror}") from None
+        content = texts.utf8(self.requirements)
+        problem = machine.not_for(name, self.requirements, architecture)
         if problem:
             raise UnsupportedError(f"no software: {problem}")
         self.python, version = machine.python(machine.limits_of(content)[1])

@@ -62,14 +62,16 @@ class Module(packing.Tree):
     ) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: a file cannot be read, or EasyBuild does not run.
+        :raises CacheError: EasyBuild does not run.
+        :raises OSError: a file cannot be read.
         """
         self.easyconfig, self.program, self.command = easyconfig, program, command
         self.robot, self.site, self.compiled_for = robot, site_file, compiled_for
         # EasyBuild prints the name of the machine too.
         version = re.sub(r" on host \S+$", "", cache.version_of("EasyBuild", command, name))
         # A name without a directory is that of an easyconfig of EasyBuild's own.
-        contents = [_content_of(path) for path in (easyconfig if os.sep in easyconfig else None, site_file)]
+        files = (easyconfig if os.sep in easyconfig else None, site_file)
+        contents = [texts.utf8(Path(path)) if path else "" for path in files]
         self.key = f"{target}-{cache.key_of(Path(easyconfig).name, contents, compiled_for, version)}"
         super().__init__(name, directory, f"{name}-{self.key}", architecture)
         self._processor = target
@@ -217,14 +219,3 @@ class Module(packing.Tree):
                 return telling.strip()
         errors = [match.group(1).strip() for match in map(_ERROR.match, text.splitlines()) if match]
         return errors[-1] if errors else super().last_words()
-
-
-def _content_of(path: Optional[str]) -> str:
-    """Return the content of a file; empty for none.
-
-    :raises CacheError: it cannot be read.
-    """
-    try:
-        return texts.utf8(Path(path)) if path else ""
-    except OSError as error:
-        raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None

@@ -99,15 +99,9 @@ class Recipe:
     def content(self) -> List[bytes]:
         """Return the content of the files that the recipe copies.
 
-        :raises CacheError: one cannot be read.
+        :raises OSError: one cannot be read.
         """
-        contents = []
-        for path in self.copied_files():
-            try:
-                contents.append(path.read_bytes())
-            except OSError as error:
-                raise CacheError(f"{self.name}.def copies {path}: {error.strerror}") from None
-        return contents
+        return [path.read_bytes() for path in self.copied_files()]
 
     def _label(self, name: str) -> Optional[str]:
         match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S.*)$", self.text, re.MULTILINE)
@@ -168,7 +162,7 @@ class Image(image_files.ImageEntry):
     def __init__(self, workshop: Workshop, name: str) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: a file of the recipe is missing.
+        :raises CacheError, OSError: a file of the recipe is missing.
         """
         self.workshop, self.tree = workshop, workshop.tree
         self.recipe = Recipe(workshop.recipes, OF_TREES if self.tree else name)

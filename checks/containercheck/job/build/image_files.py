@@ -45,14 +45,11 @@ class ImageEntry(cache.Entry):
     def facts(self) -> Dict[str, Any]:
         """Return path, digest and size of the image, for the provenance of a check; it must be in the cache.
 
-        :raises CacheError: the image has been removed.
+        :raises CacheError, OSError: the image has been removed.
         """
         # The digest was just compared with the record's, so it is known.
         record = self.read_record()
-        try:
-            return {**file_trees.facts_of(self.path, record["sha256"]), "bytes": record["bytes"]}
-        except OSError as error:
-            raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
+        return {**file_trees.facts_of(self.path, record["sha256"]), "bytes": record["bytes"]}
 
 
 def is_sif(path: Path) -> bool:

@@ -83,7 +83,8 @@ class SpackEnvironment(packing.Tree):
     ) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError: a file cannot be read, or Spack does not run.
+        :raises CacheError: Spack does not run.
+        :raises OSError: a file cannot be read.
         :raises UnsupportedError: there is no Spack.
         """
         self._source, self._site = Path(environment).resolve(), site_file
@@ -102,7 +103,7 @@ class SpackEnvironment(packing.Tree):
         """Return the contents of the environment's files, by name.
 
         :param tree: directory that Spack installs into.
-        :raises CacheError: a file cannot be read.
+        :raises OSError: a file cannot be read.
         """
         files = sorted(path for path in self._source.rglob("*") if path.is_file() and path.name != LOCK)
         paths = {str(path.relative_to(self._source)): path for path in files if path.suffix != ".pyc"}
@@ -115,11 +116,7 @@ class SpackEnvironment(packing.Tree):
             "packages": {"all": {"require": [f"target={self.processor}"]}},
         }
         contents = {SITE: "config: {}\n", PARTITION: json.dumps(defaults, indent=1) + "\n"}
-        for name, path in paths.items():
-            try:
-                contents[name] = texts.utf8(path)
-            except OSError as error:
-                raise CacheError(f"no software: Spack's file {path} cannot be read: {error.strerror}") from None
+        contents.update((name, texts.utf8(path)) for name, path in paths.items())
         contents[NAME] = contents[NAME].replace(_NO_GPUS, self._gpus or _NO_GPUS)
         return contents
 
