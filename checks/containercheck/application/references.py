@@ -52,8 +52,8 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
     The site's directory may be absent: ``containercheck references --write`` makes it after ten nights.
 
     :param prefix: the directory of the checks.
-    :raises ReframeError: the file is not readable, or does not have the right key: ReFrame's own message for that is
-        "key error: 0".
+    :raises OSError: the file is not readable.
+    :raises ReframeError: it does not have the right key: ReFrame's own message for that is "key error: 0".
     """
     directories = [Path("references")]
     if site.references:
@@ -62,10 +62,7 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
     path = next((file for file in files if (Path(prefix) / file).exists()), None)
     if path is None:
         return {}
-    try:
-        text = texts.utf8(Path(prefix) / path)
-    except OSError as error:
-        raise ReframeError(f"cannot read the references {path}: {error.strerror}") from None
+    text = texts.utf8(Path(prefix) / path)
     if not re.search(rf"^{check}:\n +{KEYED}$", text, re.MULTILINE):
         raise ReframeError(f"{path} must begin with '{check}:' and, indented on the next line, '{INDEX}'")
     return {"$ref": str(path)}

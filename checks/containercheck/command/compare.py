@@ -124,7 +124,7 @@ def _counted(metrics: Sequence[MetricChange], second: str) -> str:
 def _write_page(path: Path, metrics: Sequence[MetricChange], pairs: Sequence[Pair], both: Sequence[str]) -> None:
     """Write the comparison as a page: plain columns, and folded away those for experts.
 
-    :raises ReportError: the file cannot be written.
+    :raises OSError: the file cannot be written.
     """
     # matplotlib takes half a second to load.
     from containercheck.report.page import contents
@@ -136,10 +136,7 @@ def _write_page(path: Path, metrics: Sequence[MetricChange], pairs: Sequence[Pai
     each = ("baseline", "subject", "spreads", "rounds", "verdict")
     more = ("case", "metric", "baseline worse by", *(f"{name}: {word}" for word in both for name in each))
     experts = Table("All columns", more, tuple(map(_for_experts, metrics)), 2)
-    try:
-        contents.write_comparison(path, both, _counted(metrics, second), (plain, experts), differences(pairs))
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
+    contents.write_comparison(path, both, _counted(metrics, second), (plain, experts), differences(pairs))
     print(f"written: {path}", flush=True)
 
 

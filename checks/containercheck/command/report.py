@@ -64,10 +64,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     if not nights:
         raise ReportError(f"no session in {database} has a case: run {typed('run')} first")
     all_series = series(nights)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        contents.write(nights, all_series, standing(all_series), path)
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror or error}; name another file") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    contents.write(nights, all_series, standing(all_series), path)
     print(f"written: {path}", flush=True)
     return 0

@@ -32,7 +32,8 @@ _STARTS_RANKS = re.compile(r"pmix|pmi2|cray_shasta")
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the file or write it, and return the exit status.
 
-    :raises UsageError: the file exists, or cannot be written.
+    :raises UsageError: the file exists.
+    :raises OSError: it cannot be written.
     """
     options, _, _ = parsed("site", argv)
     name = options.system or "mysite"
@@ -47,10 +48,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         return FINE
     if path.exists():
         raise UsageError(f"{path} exists, and is not changed: write another file, and compare both (diff)")
-    try:
-        write_file(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    write_file(path, text)
     say(f"written: {path}; look through it, then {typed('doctor')} -C {path} --system={name}")
     return FINE
 

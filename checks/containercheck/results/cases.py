@@ -202,12 +202,9 @@ def load(path: Path) -> dict[str, Any]:
 def save(path: Path, report: dict[str, Any]) -> None:
     """Write a report in one step: readers never see half of it.
 
-    :raises ReportError: no space is left, or no permission; an older report is not changed.
+    :raises OSError: no space is left, or no permission; an older report is not changed.
     """
-    try:
-        write_file(path, json.dumps(report))
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror}") from error
+    write_file(path, json.dumps(report))
 
 
 def key(raw: dict[str, Any]) -> Key:

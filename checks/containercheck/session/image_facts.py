@@ -104,17 +104,13 @@ def read(image: str, command: str) -> ImageFacts:
     :param image: path of a file or a directory, or an address that the runtime runs.
     :param command: the runtime's command, of Apptainer's kind.
     :raises CommandError: there is no such image.
-    :raises ImageError: it cannot be read, or no container of it starts.
+    :raises ImageError: no container of it starts.
+    :raises OSError: it cannot be read.
     """
     path = Path(image)
     if "://" not in image and not path.exists():
         raise CommandError(f"there is no image {image}")
-    architecture = None
-    if path.exists():
-        try:
-            architecture = image_files.read_architecture(path)
-        except OSError as error:
-            raise ImageError(f"cannot read {image}: {error.strerror}") from error
+    architecture = image_files.read_architecture(path) if path.exists() else None
     programs = programs_of_checks()
     runtime, _ = runtime_start.identify(command)
     base = [command, "exec", "--cleanenv", *runtime_start.options(runtime, command, ranks=0), image]
