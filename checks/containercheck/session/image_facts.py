@@ -128,8 +128,6 @@ def _run(words: Sequence[str], image: str) -> str:
         process = subprocess.run(
             list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
         )
-    except OSError as error:
-        raise ImageError(f"{words[0]} does not run: {error.strerror}") from error
     except subprocess.TimeoutExpired:
         raise ImageError(f"a container of {image} does not end within {_PATIENCE:.0f} s") from None
     if process.returncode != 0:

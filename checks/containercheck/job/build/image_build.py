@@ -50,16 +50,13 @@ class Recipe:
 
     :ivar name: name of the recipe.
     :ivar text: text of the file.
-    :raises CacheError: there is no such file.
+    :raises OSError: there is no such file.
     """
 
     def __init__(self, recipes: Path, name: str) -> None:
         """Read the file in the directory ``recipes``."""
         self._recipes, self.name = recipes, name
-        try:
-            self.text = texts.utf8(recipes / f"{name}.def")
-        except OSError as error:
-            raise CacheError(f"no definition file {recipes / name}.def: {error.strerror}") from None
+        self.text = texts.utf8(recipes / f"{name}.def")
 
     def _default(self, argument: str) -> Optional[str]:
         match = re.search(rf"^\s*{argument}=(\S+)", self.text, re.MULTILINE)
@@ -162,7 +159,7 @@ class Image(image_files.ImageEntry):
     def __init__(self, workshop: Workshop, name: str) -> None:
         """Determine the path in the cache.
 
-        :raises CacheError, OSError: a file of the recipe is missing.
+        :raises OSError: a file of the recipe is missing.
         """
         self.workshop, self.tree = workshop, workshop.tree
         self.recipe = Recipe(workshop.recipes, OF_TREES if self.tree else name)
