@@ -438,5 +438,5 @@ def provide(kind: Callable[..., Entry]) -> None:
     except UnsupportedError as error:
         print(f"error: {texts.sanitized(str(error))}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)
-    except (CacheError, OSError) as error:
+    except (CacheError, OSError, ValueError) as error:
         sys.exit(f"error: {texts.sanitized(str(error))}")
