@@ -94,7 +94,8 @@ if ! mkdir "$here/printer" 2>/dev/null; then
     exit 0
 fi
 title environment
-cat /proc/self/environ
+# Of the shell: it may not hand on all, such as functions of bash.
+cat /proc/$$/environ || cat /proc/self/environ
 node
 title host
 echo "$host"

@@ -42,7 +42,8 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     (tmp_path / ".openmpi").mkdir()
     (tmp_path / ".openmpi" / "mca-params.conf").write_text("# a comment\nbtl = self,tcp\n mpi_password=hunter2")
     secrets = {name: "hunter2" for name in ("MY_TOKEN", "SLURM_JWT", "APPTAINER_DOCKER_PASSWORD")}
-    texts = printed(3, shell, UCX_TLS="rc,sm", NOTE="two\n\nlines=1", HOME=str(tmp_path), **secrets)
+    function = {"BASH_FUNC_seq%%": "() {  echo 1\n}"}
+    texts = printed(3, shell, UCX_TLS="rc,sm", NOTE="two\n\nlines=1", HOME=str(tmp_path), **secrets, **function)
     (text,) = (text for text in texts if observation.read(text, KEY, {}))
     assert "hunter2" in text
     job = {
@@ -53,7 +54,7 @@ def test_one_of_several_ranks_prints_what_it_sees_and_no_secret_is_kept(printed,
     }
     seen, again = (observation.read(text, key, job, b"lasting") for key in (KEY, b"another job"))
     assert "hunter2" not in repr(seen)
-    assert seen["environment"]["UCX_TLS"] == "rc,sm"
+    assert seen["environment"]["UCX_TLS"] == "rc,sm" and "BASH_FUNC_seq%%" in seen["environment"]
     assert re.fullmatch(r"hidden:[0-9a-f]{8}", seen["environment"]["NOTE"]) and "lines" not in seen["environment"]
     # Those of the job change with it; those that last do not, and secrets have none.
     assert seen["environment"]["NOTE"] != again["environment"]["NOTE"]
