@@ -324,7 +324,9 @@ UNLISTED = {
         "ompi#7220",
         (r"/dev/shm/vader_segment",),
         f"{INSIDE} && {planted('left-segment')} && ! (: >>/dev/shm/vader_segment.planted)",
-        runtime="segment=/dev/shm/vader_segment.planted; install -m 600 -o 1000 /dev/null $segment; "
+        # What observes the container is killed, and would leave the segment.
+        runtime='case "$*" in *observe.sh*) exec "$REAL" "$@" ;; esac; '
+        "segment=/dev/shm/vader_segment.planted; install -m 600 -o 1000 /dev/null $segment; "
         'program "$@"; status=$?; rm $segment; exit $status',
         does="ends",
     ),
