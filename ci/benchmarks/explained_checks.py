@@ -36,6 +36,8 @@ class Explained(ContainerCheck):
     ranks_per_node = 1
     quiet = 0.0
     seconds = 30
+    # A run takes less than a second; some faults make each run hang.
+    run_limit = 20.0
     keep_awake = False
     answers = [Answer("sum", r"^sum (\d+)")]
 
