@@ -36,6 +36,14 @@ STANDARD = {**KNOWN, "soname": "libmpi_abi.so.0", "path": "/usr/lib/libmpi_abi.s
 OF_STANDARD = LOADED.replace("libmpi.so.40", "libmpi_abi.so.0")
 
 
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    """Work in a stage directory, without the plugins of this machine's MPI: the loader takes a second for them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(host_mpi, "_PLUGINS", ())
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("preflight", "said"),
     [
@@ -69,25 +77,21 @@ def test_a_program_that_loads_the_hosts_mpi_is_accepted_and_of_a_script_that_the
     assert host_mpi.verify(OF_SCRIPT, KNOWN, "subject") == said
 
 
-def test_each_side_has_a_plan_and_links_of_its_own_and_libraries_that_its_image_lacks_are_the_hosts(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    shutil.copy("/bin/true", tmp_path / "libmpich.so.12")
+def test_each_side_has_a_plan_and_links_of_its_own_and_libraries_that_its_image_lacks_are_the_hosts(stage):
+    shutil.copy("/bin/true", stage / "libmpich.so.12")
     for side in ("old", "new"):
-        host_mpi.plan("true", "-B{source}:{target}", side, str(tmp_path / "libmpich.so.12"))
-        known = {**json.loads((tmp_path / f"{side}.host-mpi.json").read_text()), "spares": KNOWN["spares"]}
+        host_mpi.plan("true", "-B{source}:{target}", side, str(stage / "libmpich.so.12"))
+        known = {**json.loads((stage / f"{side}.host-mpi.json").read_text()), "spares": KNOWN["spares"]}
         loaded = f"\tlibmpich.so.12 => /rfm_workdir/{side}.host-mpi/libmpich.so.12 (0x0)\n"
         host_mpi.verify(loaded + "\tlibatomic.so.1 => not found\n" * 2, known, side)
     links = [os.readlink(f"{side}.host-mpi/libatomic.so.1") for side in ("old", "new")]
     assert links == ["/host/usr/lib/libatomic.so.1.2.0"] * 2
 
 
-def test_what_belongs_to_the_standards_abi_is_brought_in_with_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_belongs_to_the_standards_abi_is_brought_in_with_it(stage):
     for name in ("libmpi_abi.so.0", "libpmpi_abi.so.0", "libmpi.so.12"):
-        shutil.copy("/bin/true", tmp_path / name)
-    host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / "libmpi_abi.so.0"))
+        shutil.copy("/bin/true", stage / name)
+    host_mpi.plan("true", "-B{source}:{target}", "subject", str(stage / "libmpi_abi.so.0"))
     brought = set(os.listdir("subject.host-mpi"))
     assert brought >= {"libmpi_abi.so.0", "libpmpi_abi.so.0"}
     assert "libmpi.so.12" not in brought
@@ -126,15 +130,14 @@ def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "subject.launch.json").read_text())["mpi-options"][0].startswith("-B/")
 
 
-def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
+def test_a_crays_library_takes_the_place_of_mpich(stage):
     """It lies beside those of other compilers, and programs in images ask for it by another name."""
-    monkeypatch.chdir(tmp_path)
-    libraries = tmp_path / "cray" / "lib64"
+    libraries = stage / "cray" / "lib64"
     libraries.mkdir(parents=True)
     for name in ("libmpi_gnu_91.so.12", "libmpifort_gnu_91.so.12", "libmpi_nvidia.so.12"):
         shutil.copy("/bin/true", libraries / name)
     plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(libraries / "libmpi_gnu_91.so.12"))
-    links = {link.name: os.readlink(link) for link in (tmp_path / "subject.host-mpi").iterdir()}
+    links = {link.name: os.readlink(link) for link in (stage / "subject.host-mpi").iterdir()}
     mine = f"/host{libraries}/libmpi_gnu_91.so.12"
     assert (links["libmpi_gnu_91.so.12"], links["libmpi.so.12"], links["libmpich.so.12"]) == (mine, mine, mine)
     assert links["libmpifort.so.12"] == f"/host{libraries}/libmpifort_gnu_91.so.12"
@@ -149,22 +152,20 @@ def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
         host_mpi.verify(LOADED, plan, "subject")
 
 
-def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    places = [tmp_path / "opt" / "cray", tmp_path / "spool"]
+def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(stage, monkeypatch):
+    places = [stage / "opt" / "cray", stage / "spool"]
     places[0].mkdir(parents=True)
     monkeypatch.setattr(host_mpi, "_CRAY", tuple(map(str, places)))
     for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
-        shutil.copy("/bin/true", tmp_path / name)
-        plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
+        shutil.copy("/bin/true", stage / name)
+        plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(stage / name))
         assert {bind for bind in plan["binds"] if bind in map(str, places)} == expected
 
 
 @pytest.mark.parametrize("program", ["no-such", "true"])
-def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_path, monkeypatch, program):
+def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(stage, monkeypatch, program):
     """None is there, or it loads no MPI: as ompi_info does since Open MPI 6."""
-    monkeypatch.chdir(tmp_path)
-    library = tmp_path / "libmpich.so.12"
+    library = stage / "libmpich.so.12"
     shutil.copy("/bin/true", library)
     monkeypatch.setattr(host_mpi, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
     plan = host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
@@ -178,9 +179,8 @@ def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_p
     ("program", "said"),
     [("true", "no MPI library of .*/true on .* host_mpi$"), ("./hpcc", "no MPI library of ./hpcc on .* host_mpi$")],
 )
-def test_a_program_that_does_not_tell_its_mpi_is_a_clear_error(tmp_path, monkeypatch, program, said):
-    monkeypatch.chdir(tmp_path)
-    write_program(tmp_path / "hpcc", "exec hpcc.real")
+def test_a_program_that_does_not_tell_its_mpi_is_a_clear_error(stage, program, said):
+    write_program(stage / "hpcc", "exec hpcc.real")
     with pytest.raises(host_mpi.HostMpiError, match=said):
         host_mpi.plan(program, "-B{source}:{target}", "subject", None)
 

@@ -15,25 +15,17 @@ from containercheck.job.outputs.evaluation import Evaluation
 from containercheck.job.outputs.facts import Facts
 from containercheck.job.outputs.reading import UnreadableError
 
-#: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
+#: Runs a script once, with limits of its own, in a process of its own: what it leaves is killed by descent.
 ONCE = """
 import json
 from pathlib import Path
 from containercheck.job import processes, single_run
-single_run.Watchdog.__init__.__defaults__ = ({most},)
+single_run.Watchdog.__init__.__defaults__ = (4 << 20,)
+single_run.SETTLE = 0.2
 processes.adopt_orphans()
 print(json.dumps(single_run.run_once(Path("script.sh").read_text(), Path("output"), 60.0, ["md.log"], 0)))
 """
 METRIC = Metric("rate", r"^rate (\S+)", "s")
-
-
-def run_once(tmp_path, script, most):
-    """Run a script once, and return its part of the record."""
-    (tmp_path / "script.sh").write_text(script)
-    done = subprocess.run(
-        [sys.executable, "-c", ONCE.format(most=most)], cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300
-    )
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -46,7 +38,9 @@ def run_once(tmp_path, script, most):
     ],
 )
 def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
-    run = run_once(tmp_path, script, 20 << 20)
+    (tmp_path / "script.sh").write_text(script)
+    done = subprocess.run([sys.executable, "-c", ONCE], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    run = json.loads(done.stdout.splitlines()[-1])
     assert run["printed_too_much"] and not run["timed_out"]
     assert run["seconds"] < 45
     # Nothing of that size is left behind.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands, write_program
-from containercheck.job import confirmation, launch, observation, rounds, start_ranks
+from containercheck.job import confirmation, launch, observation, rounds, single_run, start_ranks
 from containercheck.job.explain import explanation
 from containercheck.job.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.job.outputs.facts import Facts
@@ -194,6 +194,8 @@ def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
 
 def test_ranks_that_wait_for_each_other_are_ended(start, monkeypatch):
     monkeypatch.setattr(start_ranks, "PATIENCE", 0.5)
+    monkeypatch.setattr(single_run, "GRACE", 0.2)
+    monkeypatch.setattr(single_run, "SETTLE", 0.2)
     assert "did not come up within" in start(said(OLD, OLD) + "sleep 1000\n", facts={"nodes": 2})
 
 
