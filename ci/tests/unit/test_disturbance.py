@@ -30,6 +30,9 @@ def taken(before, after, ours=()):
     return taken_between(before, after, set(ours))
 
 
+FIVE = "another {} (pid 5) of your user"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "ours", "expected"),
     [
@@ -38,16 +41,11 @@ def taken(before, after, ours=()):
         # Another process with the number of one that has ended.
         ({"p7": ("cc1", 500, 0, "1")}, {"p7": ("ld", 12, 0, "2")}, (), {"another ld (pid 7) of your user": 12}),
         # One that ended is found with the one that waited for it; not its past, before this run.
-        (
-            {"p5": ("make", 1, 0), "p7": ("cc1", 10)},
-            {"p5": ("make", 2, 40)},
-            (),
-            {"another make (pid 5) of your user": 41},
-        ),
-        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 2, SECOND + 1)}, (), {"another bash (pid 5) of your user": 1}),
+        ({"p5": ("make", 1, 0), "p7": ("cc1", 10)}, {"p5": ("make", 2, 40)}, (), {FIVE.format("make"): 41}),
+        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 2, SECOND + 1)}, (), {FIVE.format("bash"): 1}),
         # What our ancestors and Slurm wait for is our own work.
-        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 4, 40)}, [5], {"another bash (pid 5) of your user": 3}),
-        ({"p5": ("slurmd", 1, 0)}, {"p5": ("slurmd", 4, 40)}, (), {"another slurmd (pid 5) of your user": 3}),
+        ({"p5": ("bash", 1, 0)}, {"p5": ("bash", 4, 40)}, [5], {FIVE.format("bash"): 3}),
+        ({"p5": ("slurmd", 1, 0)}, {"p5": ("slurmd", 4, 40)}, (), {FIVE.format("slurmd"): 3}),
         ({"steal": 100}, {"steal": 130}, (), {HYPERVISOR: 30}),
     ],
 )

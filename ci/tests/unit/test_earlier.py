@@ -81,23 +81,17 @@ def with_container(side, **facts):
     return replace(side, container=replace(side.container, **facts))
 
 
+OF_GENERIC = "side subject: generic (judged against it: baseline)"
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [
         # ci/acceptance OLD NEW1, then OLD NEW2 --resume.
-        (
-            {"sides": (BARE, with_container(GENERIC, command="/opt/2/apptainer"))},
-            "the runtime of subject: apptainer -> /opt/2/apptainer",
-        ),
+        ({"sides": (BARE, with_container(GENERIC, command="/opt/2"))}, "the runtime of subject: apptainer -> /opt/2"),
         # A plain session, then ci/acceptance --resume: there are no such sides in its rounds.
-        (
-            {"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))},
-            "side subject: generic (judged against it: baseline) -> none",
-        ),
-        (
-            {"sides": (BARE, replace(GENERIC, replaces=True))},
-            "side subject: generic (judged against it: baseline) -> generic (judged as its successor: base",
-        ),
+        ({"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))}, f"{OF_GENERIC} -> none"),
+        ({"sides": (BARE, replace(GENERIC, replaces=True))}, f"{OF_GENERIC} -> generic (judged as its successor: base"),
         ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject: image.sif -> "),
         ({"layout": Layout(1, 4, 1)}, "ranks on a node: 2 -> 4"),
         ({"work": {**WORK, "amount": 4.0}}, "amount: 2.0 -> 4.0"),

@@ -91,12 +91,7 @@ def test_metrics_by_ratio_leave_the_tolerance_to_the_check():
     ("facts", "good", "bad", "said"),
     [
         # Everywhere.
-        (
-            {"equals": "PASSED"},
-            "test PASSED\ntest PASSED\n",
-            "test FAILED\ntest PASSED\n",
-            "is 'FAILED', must be 'PASSED'",
-        ),
+        ({"equals": "PASSED"}, "test PASSED\n" * 2, "test FAILED\ntest PASSED\n", "is 'FAILED', must be 'PASSED'"),
         ({"at_most": 16.0}, "test 0.5\n", "test 17\n", "is 17, must be at most 16"),
     ],
 )

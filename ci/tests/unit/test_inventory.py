@@ -13,14 +13,7 @@ from containercheck.job import inventory
 from containercheck.report import machine
 
 FACTS = {
-    "host": {
-        "name": "n1",
-        "system": "Debian 12",
-        "kernel": "6.1",
-        "libc": "glibc 2.36",
-        "python": "3.11",
-        "root": False,
-    },
+    "host": dict(name="n1", system="Debian 12", kernel="6.1", libc="glibc 2.36", python="3.11", root=False),
     "processor": {"architecture": "x86_64", "model": "EPYC", "processors": 8, "usable": 8, "cores": 4},
     "runtimes": [{"name": "Apptainer", "path": "/bin/apptainer", "version": "1.4", "problem": "", "mounts": "setuid"}],
     "namespaces": {"allowed": True, "problem": ""},
@@ -92,10 +85,7 @@ def test_a_launcher_is_a_runtime_only_with_the_plugin_that_starts_containers(pro
 @pytest.mark.parametrize(
     ("said", "plugins"),
     [
-        (
-            "MPI plugin types are...\n\tpmix\n\tpmi2\n\tnone\nspecific pmix plugin versions available: pmix_v4",
-            ["none", "pmi2", "pmix"],
-        ),
+        ("MPI plugin types are...\n\tpmix\n\tnone\nspecific pmix plugin versions available: pmix_v4", ["none", "pmix"]),
         ("srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: openmpi", ["none", "pmi2"]),
         ("MPI plugin types are...\n\tcray_shasta\n\tnone", ["cray_shasta", "none"]),
     ],
