@@ -19,37 +19,18 @@ pytestmark = [
 #: ratios are left out: on a virtual machine their rounds spread by more than any margin.
 ALL = "^(StartUp%|Isolation%|NewerProcessor%)"
 
+IMAGE_FILES, PING_PONG = "^ImageFiles%variant=generic", "^PingPong%variant=generic%num_nodes=1"
+OLDER = {"squashfuse_ll": 'exec /usr/bin/squashfuse "$@"'}
+BURNING = {"squashfuse_ll": "(while read -r _ _ state _ </proc/$$/stat && [ $state != Z ]; do :; done) &\n"}
+BURNING["squashfuse_ll"] += 'exec /usr/bin/squashfuse_ll "$@"'
+APART = 'for word; do shift; [ "$word" = --sharens ] || set -- "$@" "$word"; done'
 #: What is planted: the wrapper of the runtime, programs that it finds first, the check, and what it must be named by.
 FAULTS = {
-    "squashfuse in place of squashfuse_ll": (
-        "",
-        {"squashfuse_ll": 'exec /usr/bin/squashfuse "$@"'},
-        "^ImageFiles%variant=generic",
-        r"stat_(cold|warm) is 0\.\d+ s .*worse than old",
-    ),
+    "squashfuse in place of squashfuse_ll": ("", OLDER, IMAGE_FILES, r"stat_(cold|warm) is 0\.\d+ s .*worse than old"),
     # It is below the process that measures, as the runtime's own helpers are, whose processor time is a metric.
-    "a helper that burns a core": (
-        "",
-        {
-            "squashfuse_ll": "(while read -r _ _ state _ </proc/$$/stat && [ $state != Z ]; do :; done) &\n"
-            'exec /usr/bin/squashfuse_ll "$@"'
-        },
-        "^ImageFiles%variant=generic",
-        r"helpers_warm is \d.* worse than old",
-    ),
-    "ranks in namespaces of their own": (
-        'for word; do shift; [ "$word" = --sharens ] || set -- "$@" "$word"; done',
-        {},
-        "^PingPong%variant=generic%num_nodes=1",
-        # What Apptainer tells its ranks is the first sign.
-        r"new: variable APPTAINER_SHARENS_MASTER is gone",
-    ),
-    "another environment": (
-        "export APPTAINERENV_OMP_PROC_BIND=true",
-        {},
-        "^StartUp%variant=generic",
-        r"new: variable OMP_PROC_BIND is new: true",
-    ),
+    "a helper that burns a core": ("", BURNING, IMAGE_FILES, r"helpers_warm is \d.* worse than old"),
+    # What Apptainer tells its ranks is the first sign.
+    "ranks in namespaces of their own": (APART, {}, PING_PONG, "new: variable APPTAINER_SHARENS_MASTER is gone"),
 }
 
 
@@ -99,7 +80,7 @@ def test_a_faulty_runtime_is_rejected_by_name(fault, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("check", ["^ImageFiles%variant=generic", "^PingPong%variant=generic%num_nodes=1"])
+@pytest.mark.parametrize("check", [IMAGE_FILES, PING_PONG])
 def test_without_a_fault_nothing_is_rejected_where_faults_are(check, tmp_path):
     """It is the fault that is rejected, and not the wrapper; small margins may be left undecided on a busy machine."""
     done = accept(tmp_path, installed(tmp_path), check)

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import run_command
-from containercheck.command import run
+from containercheck.command import main, run
 from containercheck.job.stats import boundaries
 from containercheck.report import table, view
 from containercheck.results import exported, selections, states
@@ -19,46 +18,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ROW = {"metric": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}
-COMPARED = {
-    **ROW,
-    "subject": 0.9,
-    "subject_label": "generic",
-    "overhead": 10.0,
-    "interval": 1.5,
-    "overhead_unit": "%",
-    "accepted": [None, 20.0],
-    "verdict": "pass",
-    "expected": True,
-}
+COMPARED = {**ROW, "subject": 0.9, "subject_label": "generic", "overhead": 10.0, "interval": 1.5, "overhead_unit": "%"}
+COMPARED.update(accepted=[None, 20.0], verdict="pass", expected=True)
 SLOW = {"result": "fail", "fail_phase": "performance", "fail_reason": "HPL is 75 % ± 4 % worse than bare"}
 #: A session with each kind of line.
+FFT = made.row("FFT", 12.0, 0.5, rounds=2, low=-1.0, high=2.0)
+FAILED = [made.row("HPL", 88.0, 75.0, verdict="fail", rounds=3, low=71.0, high=79.0), FFT]
+OPEN = [
+    made.opened("noisy", "HPL", bare=88.0, overhead=1.7, low=None, high=12.0, rounds=6),
+    FFT,
+    made.opened("slower", "STREAM", bare=50.0, overhead=41.26, low=None, high=None, rounds=2),
+]
+WILD = made.row("seconds", 1.6, 1.0, rounds=7, contradicted=True, low=-3.0, high=4.0)
+ROUNDS = [{"baseline": {"HPL": value, "FFT": 12.0}, "subject": {"HPL": 22.0}} for value in (87.0, 88.0, 90.0)]
 SESSION = (
     made.case("HPCC", "bare", 1, [made.alone("HPL", 34.0)]),
-    made.case(
-        "HPCC",
-        "integrated",
-        1,
-        [
-            made.row("HPL", 88.0, 75.0, verdict="fail", rounds=3, low=71.0, high=79.0),
-            made.row("FFT", 12.0, 0.5, rounds=2, low=-1.0, high=2.0),
-        ],
-        measured=[{"baseline": {"HPL": value, "FFT": 12.0}, "subject": {"HPL": 22.0}} for value in (87.0, 88.0, 90.0)],
-        **SLOW,
-    ),
-    made.case(
-        "HPCC",
-        "generic",
-        1,
-        [
-            made.opened("noisy", "HPL", bare=88.0, overhead=1.7, low=None, high=12.0, rounds=6),
-            made.row("FFT", 12.0, 0.5, rounds=2, low=-1.0, high=2.0),
-            made.opened("slower", "STREAM", bare=50.0, overhead=41.26, low=None, high=None, rounds=2),
-        ],
-    ),
+    made.case("HPCC", "integrated", 1, FAILED, measured=ROUNDS, **SLOW),
+    made.case("HPCC", "generic", 1, OPEN),
     made.case("LAMMPS", "generic", 1, [made.opened("faster", overhead=-87.0, low=None, high=-80.0, rounds=3)]),
-    made.case(
-        "WordCount", "generic", 1, [made.row("seconds", 1.6, 1.0, rounds=7, contradicted=True, low=-3.0, high=4.0)]
-    ),
+    made.case("WordCount", "generic", 1, [WILD]),
 )
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "session.txt"
 
@@ -86,10 +64,7 @@ def test_what_people_read_of_a_session():
     ("facts", "end"),
     [
         ({}, "+10 ± 1.5 %  pass (expected overhead)"),
-        (
-            {"expected": False, "difference": "not the same build: 2 against 1"},
-            "pass (not the same build: 2 against 1)",
-        ),
+        ({"expected": False, "difference": "not the same build"}, "pass (not the same build)"),
         ({"expected": False, "answers_compared": False}, "pass (answers not compared)"),
         ({"expected": False, "duet": True}, "pass (both sides at once, on halves of the node)"),
         ({"verdict": "emulated", "emulated": True}, "+10 ± 1.5 %  emulated: overheads are reported, not judged"),
@@ -274,23 +249,22 @@ def test_a_failure_has_the_command_that_repeats_it():
 
 
 @pytest.mark.parametrize("content", [None, "no json", '{"runs": []}', '{"runs": [{}]}'])
-def test_a_session_without_results_is_an_error(tmp_path, content):
+def test_a_session_without_results_is_an_error(tmp_path, content, capsys):
     path = tmp_path / "report.json"
     if content is not None:
         path.write_text(content)
-    result = run_command("report", path)
-    assert result.returncode == 2
-    assert result.stderr.startswith("report: error: ")
-    assert "Traceback" not in result.stderr
+    assert main.run("report", [str(path)], None) == 2
+    assert capsys.readouterr().err.startswith("report: error: ")
 
 
-def test_reports_are_printed_with_their_status(tmp_path):
+def test_reports_are_printed_with_their_status(tmp_path, capsys):
     path = tmp_path / "report.json"
     for case_, status in ((made.case(rows=[made.row()], **SLOW), 1), (made.case(rows=[made.row()]), 0)):
         path.write_text(json.dumps({"runs": [{"testcases": [case_]}]}))
-        result = run_command("report", path)
-        assert (result.returncode, "1 of 1 checks failed: see above" in result.stderr) == (status, status == 1)
-        assert result.stdout.startswith("\napplication  variant  nodes  metric  bare  ")
+        assert main.run("report", [str(path)], None) == status
+        printed = capsys.readouterr()
+        assert ("1 of 1 checks failed: see above" in printed.err) == (status == 1)
+        assert printed.out.startswith("\napplication  variant  nodes  metric  bare  ")
 
 
 def test_the_report_counts_on_the_limits_of_the_verdict():
@@ -317,13 +291,8 @@ def test_each_result_has_its_kind_in_junit(tmp_path):
         made.case("Code", "open", 1, rows=[made.row(), made.opened("noisy", "HPL")]),
     ]
     (suite,) = written(tmp_path, made.cases(cases))
-    assert {name: suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
-        "name": "Code",
-        "tests": "5",
-        "failures": "1",
-        "errors": "1",
-        "skipped": "1",
-    }
+    counts = [suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")]
+    assert counts == ["Code", "5", "1", "1", "1"]
     bare, integrated, generic, other, open_case = suite
     assert (bare.get("classname"), bare.get("name")) == ("Code", "bare 2 node(s) size=1 @cluster:compute+builtin")
     assert (bare.get("time"), list(bare)) == ("12.500", [])
