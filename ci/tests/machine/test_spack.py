@@ -178,15 +178,11 @@ def test_what_fails_is_one_line_and_the_place_of_the_log(place, facts, target, w
 CLASS = "    has_code = False\n"
 
 
-def package_of(place):
-    return next((place / "repository").rglob("package.py"))
-
-
 def test_a_licence_file_is_waited_for_by_nobody(place, tmp_path):
     """Spack has somebody write it, in an editor; as it says, a licence may as well come from elsewhere."""
     editor = tmp_path / "editor"
     write_program(editor, "sleep 1000")
-    package = package_of(place)
+    package = next((place / "repository").rglob("package.py"))
     wanted = 'license_required = True\n    license_files = ["tiny.lic"]\n'
     package.write_text(package.read_text().replace(CLASS, f"{CLASS}    {wanted}"))
     with (place / "site.yaml").open("a") as stream:

@@ -32,11 +32,6 @@ def record_of_job(case):
     return json.loads(Path(case["stagedir"], "rounds.json").read_text())
 
 
-def sides_of(case):
-    """Return the sides of the runs that a case's job recorded."""
-    return [run["side"] for run in record_of_job(case)["runs"]]
-
-
 def had_no_job(case):
     """Whether a case came to its end before its job."""
     return not Path(case["stagedir"] or "/nowhere", "rfm_job.sh").exists()
@@ -114,8 +109,10 @@ def test_a_fault_fails_by_its_name_and_the_second_of_a_kind_ends_the_rounds(faul
     case = faults.case("generic", name)
     assert (case["result"], case["fail_phase"]) == ("fail", "sanity")
     assert said in case["fail_reason"]
-    assert record_of_job(case)["complete"]
-    assert sides_of(case).count("subject") == 2 or not said.startswith("rounds 1 and 2")
+    record = record_of_job(case)
+    assert record["complete"]
+    sides = [run["side"] for run in record["runs"]]
+    assert sides.count("subject") == 2 or not said.startswith("rounds 1 and 2")
 
 
 def test_a_hang_is_killed_and_named_and_the_other_rounds_finish(faults):

@@ -68,22 +68,6 @@ def row(record):
     return found["verdict"], found["confirmation"]
 
 
-def test_what_passes_is_not_run_again(play):
-    job = slow(QUIET, QUIET)
-    record = play(job)
-    assert (row(record), record.verdict["failures"], job.confirmation.seconds) == (("pass", ""), [], 0.0)
-    assert "remedy" not in str(record.runs)
-
-
-def test_a_failure_that_fresh_rounds_see_too_is_confirmed(play):
-    job = slow(with_remedies(1.2, 1.2))
-    record = play(job)
-    (line,) = record.verdict["failures"]
-    fresh = len(record.verdict["measured"]) - 2
-    assert row(record) == ("fail", "confirmed")
-    assert f"above it in 2 of 2 rounds, confirmed in {fresh} more" in line, line
-
-
 def test_a_failure_is_none_where_fresh_rounds_pass(play):
     record = play(slow({**QUIET, "remedy1": 1.0, "remedy2": 1.0}))
     assert (row(record), record.verdict["failures"], record.verdict["causes"]) == (("inconclusive", "refuted"), [], [])

@@ -123,16 +123,11 @@ def test_each_command_in_a_document_is_understood(path):
 
 
 def test_the_release_has_one_version_and_a_date():
-    version = project_version((REPOSITORY / "pyproject.toml").read_text())
+    version = re.search(r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)[1]
     assert f"\nversion: {version}\n" in (REPOSITORY / "CITATION.cff").read_text()
     log = (REPOSITORY / "CHANGELOG.md").read_text()
     assert re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", log, re.MULTILINE)
     assert len(log.splitlines()) <= 40
-
-
-def project_version(text: str) -> str:
-    """Return the version in pyproject.toml."""
-    return re.search(r'^version = "(.*)"$', text, re.MULTILINE)[1]
 
 
 def test_the_help_is_plain():

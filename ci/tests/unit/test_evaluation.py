@@ -61,15 +61,6 @@ def kinds(evaluation):
     return [(problem.kind, problem.side) for problem in evaluation.problems]
 
 
-def test_metrics_are_collected_in_the_order_of_the_rounds_that_are_complete(run, evaluated):
-    runs = [run(1, "baseline", "rate 1\n"), run(1, "subject", "rate 2\n"), run(2, "subject", "rate 4\n")]
-    assert evaluated(*runs).values() == {"rate": {"baseline": [1], "subject": [2]}}
-    result = evaluated(*runs, run(2, "baseline", "rate 3\n"))
-    assert result.final_problems() == []
-    assert result.values() == {"rate": {"baseline": [1, 3], "subject": [2, 4]}}
-    assert result.seconds == 4.0
-
-
 @pytest.mark.parametrize("lost", [{(2, "subject")}, {(1, "baseline"), (1, "subject")}])
 def test_a_metric_that_only_some_runs_have_is_a_problem_even_if_the_program_says_it_does_not_apply(
     run, evaluated, lost
@@ -140,7 +131,7 @@ def test_failures_of_different_kinds_or_sides_or_of_one_run_do_not_end_the_round
 
 
 CANDIDATES = (
-    {"name": "baseline", "label": "bare", "compared_with": None},
+    BARE,
     *({"name": name, "label": name, "compared_with": "baseline", "may_fail": True} for name in ("one", "two")),
 )
 
@@ -363,19 +354,6 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     assert old["image_bytes"] == 3
 
 
-def pair(run, number, baseline, subject, **facts):
-    return [run(number, "baseline", f"rate {baseline}\n"), run(number, "subject", f"rate {subject}\n", **facts)]
-
-
-def rounds_of(run, *subjects, disturbed=()):
-    """Return rounds with these values of the subject; somebody disturbs some of them."""
-    return [
-        made
-        for number, value in enumerate(subjects, 1)
-        for made in pair(run, number, 100, value, disturbed_by="stress-ng" if number in disturbed else "")
-    ]
-
-
 @pytest.mark.parametrize(
     ("subjects", "disturbed", "replaced"),
     [
@@ -390,7 +368,11 @@ def rounds_of(run, *subjects, disturbed=()):
     ],
 )
 def test_a_round_is_replaced_where_it_was_disturbed_and_lies_far_off(run, evaluated, subjects, disturbed, replaced):
-    result = evaluated(*rounds_of(run, *subjects, disturbed=disturbed), priors={"rate": [2.0, "12 nights"]})
+    runs = []
+    for number, value in enumerate(subjects, 1):
+        who = "stress-ng" if number in disturbed else ""
+        runs += [run(number, "baseline", "rate 100\n"), run(number, "subject", f"rate {value}\n", disturbed_by=who)]
+    result = evaluated(*runs, priors={"rate": [2.0, "12 nights"]})
     assert list(result.replaced) == replaced
     left = [value for number, value in enumerate(subjects, 1) if str(number) not in replaced]
     assert result.values()["rate"]["subject"] == left

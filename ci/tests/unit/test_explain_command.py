@@ -16,15 +16,8 @@ CAUSE = made.cause()
 METRIC = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
 
 
-RAW = made.case(
-    "HPCC",
-    result="fail",
-    fail_phase="performance",
-    fail_reason="performance error: rate is 34 % worse",
-    system="here",
-    partition="only",
-    provenance={},
-)
+FAILED = {"result": "fail", "fail_phase": "performance", "fail_reason": "performance error: rate is 34 % worse"}
+RAW = made.case("HPCC", system="here", partition="only", provenance={}, **FAILED)
 
 
 def cases(**facts):
@@ -36,16 +29,9 @@ def test_a_case_is_explained_with_what_was_tried():
     tried = {**CAUSE, "result": result}
     lines = explain.explained(cases(causes=[tried, made.cause("Y=1 is set")]), "hpcc")
     assert lines[:2] == ["FAIL  HPCC generic", "  performance error: rate is 34 % worse"]
-    assert lines[2:] == [
-        "  X=1 is set",
-        "    can slow: computing",
-        "    do: unset it (a#1)",
-        "    tried: X removed: proven, the overhead of rate is +0.4 (-0.9 to +1.8) %, and +34 % without",
-        "  Y=1 is set",
-        "    can slow: computing",
-        "    do: unset it (a#1)",
-        "    not tried: X removed",
-    ]
+    remedy = ["    can slow: computing", "    do: unset it (a#1)"]
+    proof = "    tried: X removed: proven, the overhead of rate is +0.4 (-0.9 to +1.8) %, and +34 % without"
+    assert lines[2:] == ["  X=1 is set", *remedy, proof, "  Y=1 is set", *remedy, "    not tried: X removed"]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +68,7 @@ def test_observations_are_kept_without_the_parts_of_one_job():
         mounts={"/": ["overlay", "overlay", "rw"]},
         user="uid=0(root) gid=0(root)",
         cgroup=[
-            "4:memory:/slurm/uid_0/job_12/step_0",
-            "3:cpu:/slurm/uid_0/job_12/step_0",
+            *(f"{name}:/slurm/uid_0/job_12/step_0" for name in ("4:memory", "3:cpu")),
             "0::/docker/0123456789abcdef",
         ],
     )

@@ -29,13 +29,6 @@ def test_metric_takes_the_match_it_is_told_to(saved):
     } == expected
 
 
-@given(st.floats(min_value=1e-300, max_value=1e300))
-def test_metric_comes_back_as_it_was_printed(tmp_path_factory, value):
-    directory = tmp_path_factory.mktemp("run")
-    (directory / "out").write_text(f"rate {value!r}\n")
-    assert read_metric(RATE, directory) == value
-
-
 @pytest.mark.parametrize("text", ["", "rate\n", "rate fast\n", "rate nan\n", "rate inf\n", "rate 0\n", "rate -1\n"])
 def test_metric_that_is_no_positive_number_is_unreadable(saved, text):
     with pytest.raises(UnreadableError, match="metric rate"):

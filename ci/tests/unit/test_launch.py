@@ -114,13 +114,6 @@ def test_a_remedy_may_leave_out_an_option_or_a_script_around_the_runtime():
     assert Launch("subject").with_remedy("remedy3", Change(DIRECT, "/usr/bin/apptainer")).run == direct
 
 
-def test_an_image_is_unpacked_into_a_directory_of_the_remedy():
-    unpack = launched().with_remedy("remedy1", Change(UNPACK)).script("unpack")
-    assert " image.sif sh -c " in unpack
-    assert " -C /rfm_workdir/image.unpacked.remedy1 " in unpack
-    subprocess.run(["bash", "-n"], input=unpack, text=True, check=True)
-
-
 def test_what_a_side_cannot_carry_out_is_not_tried():
     unpacked = replace(IMAGE, runtime=by_name("Apptainer").in_way("unpacked"))
     with_gpus = replace(IMAGE, gpus=True)

@@ -28,12 +28,8 @@ def segment():
     path.unlink(missing_ok=True)
 
 
-def ran(tmp_path, text):
-    return run_once(text, tmp_path / "output", 60, [], 0)
-
-
 def test_a_segment_that_a_run_leaves_is_told_with_its_size(tmp_path, segment):
-    run = ran(tmp_path, f"head -c 8192 /dev/zero >{segment}\n")
+    run = run_once(f"head -c 8192 /dev/zero >{segment}\n", tmp_path / "output", 60, [], 0)
     assert "left_temporary" in run
     # Other tests may leave some at the same time.
     assert run["left_files"]["count"] >= 1 and run["left_files"]["bytes"] >= 8192
