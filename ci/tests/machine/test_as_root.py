@@ -85,15 +85,6 @@ def test_a_user_gets_a_range_after_the_others(machine):
         assert (found["a.b"], found["elsewhere"]) == (range(231072, 296608), range(296608, 362144))
 
 
-#: Installs nothing, until it may go on.
-APT = """
-case $* in *install*)
-    touch "$PLACE/installing"
-    cat /usr/sbin/policy-rc.d >"$PLACE/policy" 2>&1
-    until [ -e "$PLACE/go-on" ]; do sleep 0.1; done ;;
-esac
-exit "${APT_STATUS:-0}"
-"""
 INSTALL = "apt_install no-such-package-of-anybodys; ls /usr/sbin/policy-rc.d >&2 || true"
 
 
@@ -105,7 +96,7 @@ def policy(place):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_services_are_started_again_where_the_set_up_is_killed(machine, number):
-    write_program(machine / "bin" / "apt-get", APT)
+    shutil.copy(REPOSITORY / "ci/tests/programs/apt-get", machine / "bin")
     setup = subprocess.Popen(
         command(INSTALL), env=variables(machine), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

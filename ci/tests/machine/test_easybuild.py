@@ -36,19 +36,7 @@ SETTINGS = {"EB_PYTHON": sys.executable, "EASYBUILD_ALLOW_USE_AS_ROOT_AND_ACCEPT
 SETTINGS["PATH"] = f"{EB.parent}:{os.environ['PATH']}"
 
 #: Of a program that says its version.
-TINY = """
-easyblock = '{easyblock}'
-name = '{name}'
-version = '1.0'
-homepage = 'https://example.org'
-description = 'tiny'
-toolchain = SYSTEM
-prebuildopts = '''{before}; printf '#!/bin/sh\\necho {says}\\n' >tiny; chmod 755 tiny; '''
-buildopts = '--version'
-files_to_copy = [(['tiny'], 'bin')]
-sanity_check_paths = {{'files': [], 'dirs': ['.']}}
-{more}
-"""
+TINY = (REPOSITORY / "ci/tests/programs/tiny.eb").read_text()
 
 
 GUROBI = "license_file = '/no/such/gurobi.lic'"

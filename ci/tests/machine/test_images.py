@@ -12,24 +12,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import alive, entry_command, eventually, write_program
+from conftest import REPOSITORY, alive, entry_command, eventually, write_program
 from containercheck.job import contract
 from containercheck.job.build import cache, file_trees, image_files, machine
 from containercheck.job.build.image_build import Image, Workshop
 
 HERE = platform.machine()
 RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
-RECIPE = """Bootstrap: scratch
-
-%arguments
-    MIRROR=
-
-%files
-    payload.txt /payload.txt
-
-%labels
-    Mirror {{ MIRROR }}
-"""
+RECIPE = (REPOSITORY / "ci/tests/programs/tiny.def").read_text()
 
 
 @pytest.fixture

@@ -25,43 +25,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_images import HERE, RUNTIME
 
+SAMPLES = REPOSITORY / "ci" / "tests" / "programs"
 UNPACK = REPOSITORY / "checks" / "src" / "environment" / "unpack"
 
-RECIPE = """Bootstrap: scratch
-
-%arguments
-    TREE=
-    PROGRAM=
-
-%files
-    {{ TREE }} /opt/tree.tar
-
-%labels
-    PROGRAM {{ PROGRAM }}
-"""
 #: Finds its library by its place, and a table by the library's.
-GREET = "#include <stdio.h>\nconst char *word(void);\nint main(void) { puts(word()); return 0; }\n"
-WORD = """
-#include <stdio.h>
-const char *word(void) {
-    static char line[64];
-    FILE *table = fopen("%s/share/table", "r");
-    return table && fgets(line, sizeof line, table) ? line : "no table";
-}
-"""
-#: What of Spack the packing asks, and a concretiser and an installer that take no time.
-SPACK = """#!/bin/sh
-place={place}
-[ "$1" != --version ] || {{ cat $place/version; exit; }}
-case $4 in
-concretize)
-    target=$(sed -n 's/.*"target=\\(.*\\)".*/\\1/p' "$3/partition.yaml")
-    sed "s/TARGET/$target/" $place/lock >"$3/spack.lock"
-    ;;
-install) touch $place/installed && mkdir -p "$3/.spack-env" && cp -a $place/view "$3/.spack-env/view" ;;
-find) cat $place/prefixes ;;
-esac
-"""
+GREET = (SAMPLES / "greet.c").read_text()
+WORD = (SAMPLES / "word.c").read_text()
 
 
 def edge(digest, *types, virtuals=()):
@@ -165,12 +134,11 @@ def place(tmp_path, monkeypatch):
     concrete = {"bbbbbbbbbb": greeting, "aaaaaaaaaa": package(name="word")}
     (tmp_path / "lock").write_text(json.dumps({"roots": [{"hash": "bbbbbbbbbb"}], "concrete_specs": concrete}))
     (tmp_path / "version").write_text("1.0\n")
-    (tmp_path / "spack").write_text(SPACK.format(place=tmp_path))
-    (tmp_path / "spack").chmod(0o755)
+    shutil.copy(SAMPLES / "spack", tmp_path)
     (tmp_path / "environment").mkdir()
     (tmp_path / "environment" / "spack.yaml").write_text("spack: {}\n")
     (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "tree.def").write_text(RECIPE)
+    shutil.copy(SAMPLES / "tree.def", tmp_path / "images")
     (tmp_path / "images" / "tiny.def").write_text("Bootstrap: scratch\n")
     cache.version_of.cache_clear()
     monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "lock")

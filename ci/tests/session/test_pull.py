@@ -6,11 +6,12 @@ import doctest
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import entry_command, entry_of, findings_of, log_of, record_of, write_program
+from conftest import REPOSITORY, entry_command, entry_of, findings_of, log_of, record_of, write_program
 from containercheck.job import contract, launch, locks
 from containercheck.job.build import image_conversion, image_files
 from containercheck.job.build.cache import CacheError
@@ -27,32 +28,8 @@ PIN = "0123456789abcdef" * 4
 NAME = f"host.example:5000/ours/hpcc@sha256:{PIN}"
 AWAY = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 HERE = replace(AWAY, is_here=True)
-#: What the real ones print and how they end: docker, sarus 1.6 and shifterimg 22.02, as their sources have it. ``have``
-#: is the list of what was pulled.
-REAL = {
-    "docker": """
-if [ "$*" = "image inspect --format={{.Id}} $NAME" ]; then
-    grep -q . have 2>/dev/null && echo sha256:feed || { echo "Error: No such image: $NAME" >&2; exit 1; }
-elif [ "$*" = "pull $NAME" ]; then
-    [ -z "$DOWN" ] || { echo "Error response from daemon: dial tcp: connection refused" >&2; exit 1; }
-    echo $NAME >>have
-else exit 9; fi""",
-    "sarus": """
-if [ "$*" = "images --digests" ]; then
-    echo "REPOSITORY   TAG      DIGEST    IMAGE ID   CREATED   SIZE   SERVER"
-    [ ! -e have ] || echo "ours/hpcc   <none>   ${NAME#*@}   e3671980822d   2022   2.61MB   host.example:5000"
-elif [ "$*" = "pull $NAME" ]; then
-    [ -z "$DOWN" ] || { echo "Failed to pull image '$NAME'" >&2; exit 1; }
-    echo $NAME >>have
-else exit 9; fi""",
-    "shifterimg": r"""
-if [ "$*" = "lookup docker:$NAME" ]; then [ -e have ] && echo feed || exit 1
-elif [ "$*" = "pull docker:$NAME" ]; then
-    printf '\r\033[2K2026-01-01T00:00:00 Pulling Image: docker:%s, status: INIT' $NAME
-    status=READY; [ -z "$DOWN" ] && echo $NAME >>have || status=FAILURE
-    printf '\r\033[2K2026-01-01T00:00:01 Pulling Image: docker:%s, status: %s\n' $NAME $status
-else exit 9; fi""",
-}
+#: They print and end as docker, sarus 1.6 and shifterimg 22.02 do by their sources. ``have`` lists the pulled images.
+RUNTIMES = ("docker", "sarus", "shifterimg")
 IDENTIFIERS = {"docker": "sha256:feed", "sarus": f"sha256:{PIN}", "shifter": "feed"}
 
 
@@ -60,9 +37,8 @@ def pull(directory, runtime, name=NAME, cached_only=False, **environment):
     """Pull with runtimes that do as the real ones would; ``DOWN`` for a registry that does not answer."""
     place = directory / "bin"
     place.mkdir(exist_ok=True)
-    for called, text in REAL.items():
-        (place / called).write_text("#!/bin/bash\n" + text)
-        (place / called).chmod(0o755)
+    for called in RUNTIMES:
+        shutil.copy(REPOSITORY / "ci/tests/programs" / called, place)
     only = {contract.CACHED_ONLY: "1"} if cached_only else {}
     known = {"PATH": f"{place}:{os.environ['PATH']}", "NAME": name, "DOWN": "", **only, **environment}
     parts = {"runtime": runtime, "directory": directory / "cache", "link": "image.sif"}

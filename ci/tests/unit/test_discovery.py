@@ -11,19 +11,15 @@ from conftest import REPOSITORY, write_program
 from containercheck.command import site as command
 from containercheck.command.site import Cluster
 
-#: In the form of sinfo's own fields: a partition with two kinds of nodes, and one that is down.
-SINFO = """\
-compute|c1|2|24|1|95000|(null)|cascadelake,opa|2-00:00:00|up
-compute|c3|2|24|1|190000+|(null)|cascadelake,opa,fat|2-00:00:00|up
-gpu|g1|2|32|2|512000|gpu:a100:4(S:0-1)|milan|12:00:00|up
-compute|c2|2|24|1|95000|(null)|cascadelake,opa|2-00:00:00|up
-old|o1|2|8|1|32000|(null)|(null)|infinite|down
-"""
 SCHEDULERS = {scheduler.backend: scheduler for scheduler in command.SCHEDULERS}
 
 
 def saved(name):
     return (REPOSITORY / "ci/tests/saved_schedulers" / name).read_text()
+
+
+#: In the form of sinfo's own fields: a partition with two kinds of nodes, and one that is down.
+SINFO = saved("made-sinfo.txt")
 
 
 def cluster(backend, *tables, **facts):

@@ -10,24 +10,16 @@ import shutil
 import pytest
 from conftest import write_program
 from containercheck.job import contract, host_mpi, mpi
+from saved import OUTPUTS
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
 KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
 
-LOADED = """\tlinux-vdso.so.1 (0x00007f194ac59000)
-\tlibblas.so.3 => /lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)
-\tlibmpi.so.40 => /rfm_workdir/subject.host-mpi/libmpi.so.40 (0x00007f194a9dc000)
-\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f194a7fa000)
-"""
+LOADED = (OUTPUTS / "loader/program").read_text()
 
 
 #: As the loader says it of a shell with the host's MPI, where the image's program is a script.
-OF_SCRIPT = """script: /usr/local/bin/hpcc
-\tlinux-vdso.so.1 (0x00007f6dde18f000)
-\t/rfm_workdir/subject.host-mpi/libmpi-of-host.so (0x00007f6dde048000)
-\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f6ddde55000)
-\t/lib64/ld-linux-x86-64.so.2 (0x00007f6dde191000)
-"""
+OF_SCRIPT = (OUTPUTS / "loader/script").read_text()
 NEWER = (
     "hpcc: /lib/libc.so.6: version `GLIBC_2.38' not found (required by /rfm_workdir/subject.host-mpi/libmpi.so.40)\n"
 )

@@ -6,7 +6,7 @@ import json
 
 import made
 import pytest
-from conftest import write_program
+from conftest import REPOSITORY, write_program
 from containercheck.command import nightly
 from containercheck.history import causes, change_points
 from containercheck.history.nights import nights
@@ -228,13 +228,7 @@ def test_each_case_has_the_nodes_of_its_own_run(tmp_path, option):
         earlier_sessions.rerun_nodes(str(tmp_path / "none.json"), "Other", "cluster:compute")
 
 
-NODES = """\
-NodeName=node1 ActiveFeatures=thin State=IDLE Partitions=compute,other
-NodeName=node2 ActiveFeatures=thin State=ALLOCATED Partitions=compute
-NodeName=node3 ActiveFeatures=fat State=IDLE Partitions=compute
-NodeName=node4 ActiveFeatures=thin State=IDLE+DRAIN Partitions=compute
-NodeName=node5 ActiveFeatures=thin State=IDLE Partitions=other
-"""
+NODES = REPOSITORY / "ci/tests/saved_schedulers/made-scontrol-nodes.txt"
 
 
 @pytest.mark.parametrize(
@@ -254,9 +248,8 @@ NodeName=node5 ActiveFeatures=thin State=IDLE Partitions=other
     ],
 )
 def test_nodes_are_excluded_only_if_others_can_run_the_job(tmp_path, monkeypatch, options, avoided, needed, option):
-    (tmp_path / "nodes").write_text(NODES)
     # The last word is the name of a node, or none.
-    write_program(tmp_path / "scontrol", f'grep "NodeName=$5" {tmp_path}/nodes')
+    write_program(tmp_path / "scontrol", f'grep "NodeName=$5" {NODES}')
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     for place in ("sched_access", "sched_options"):
         facts = {"sched_access": ["--partition=compute"]}

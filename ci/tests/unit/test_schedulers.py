@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from conftest import write_program
+from conftest import REPOSITORY, write_program
 from containercheck.site import jobs
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -119,20 +119,7 @@ def test_jobs_that_run_in_the_allocation_of_the_session_keep_its_variables(parti
 # Nodes out of service
 
 
-SINFO = """\
-compute*|up|node1|mixed|none
-compute*|up|node2|down*|Not responding
-dead|up|node2|down*|Not responding
-dead|up|node3|drained|disk | fan
-dead|up|node4|draining|
-dead|up|node5|down$|none
-shut|inact|node1|mixed|none
-calm|up|node6|idle~|none
-calm|up|node7|drained@|reboot ASAP
-calm|up|node8|reserved|none
-calm|up|node9|maint|none
-
-"""
+SINFO = (REPOSITORY / "ci/tests/saved_schedulers/made-states.txt").read_text()
 
 
 DEAD = "node2 down (Not responding), node3 drained (disk | fan), node4 draining, and 1 more"

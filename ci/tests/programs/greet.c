@@ -1,0 +1,3 @@
+#include <stdio.h>
+const char *word(void);
+int main(void) { puts(word()); return 0; }
