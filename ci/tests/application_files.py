@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from conftest import REPOSITORY
@@ -38,6 +39,15 @@ def check_of(name: str) -> Any:
     """Return the class of a check."""
     modules = (importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py"))
     return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the names of the modules that a file imports; ``from a import b`` counts as a.b, which may be none."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def constants_of(tree: ast.Module) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import zipfile
 
 import pytest
+from application_files import imported
 from conftest import REPOSITORY
 
 LOCK = REPOSITORY / "ci" / "requirements-night.txt"
@@ -80,22 +80,13 @@ def test_another_file_of_the_same_version_does_not_get_in(fill, tmp_path):
     assert not installed.exists()
 
 
-def imported_packages(path):
-    """Return the names of the packages that a Python file imports from elsewhere than its own directory."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield node.module.split(".")[0]
-
-
 def test_it_has_all_that_sessions_and_nights_import():
     """The tests' environment has more than a night's, and so would hide what a new user's lacks."""
     sources = [*(REPOSITORY / "checks").glob("*.py"), *(REPOSITORY / "checks" / "containercheck").rglob("*.py")]
     sources += [path for path in (REPOSITORY / "ci").rglob("*.py") if not {"tests", "benchmarks"} & {*path.parts}]
     own = {path.stem for path in sources} | {path.parent.name for path in sources}
-    imported = {name for path in sources for name in imported_packages(path)} - own - sys.stdlib_module_names
+    named = {name.split(".")[0] for path in sources for name in imported(path)} - own - sys.stdlib_module_names
     packages = {name for name, _, _ in PACKAGE.findall(LOCK.read_text())}
     called = {"reframe": "reframe-hpc", "yaml": "pyyaml"}
-    assert "scipy" in imported
-    assert {called.get(name, name) for name in imported} <= packages
+    assert "scipy" in named
+    assert {called.get(name, name) for name in named} <= packages

@@ -201,11 +201,7 @@ def loaded(session, tmp_path):
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        (
-            'metric = [Metric("rate", r"^rate (.+)", "x")]',
-            "sets 'metric', which nothing reads: did you mean 'metrics'?",
-        ),
-        (f"{METRICS}\n    tolerence = 20.0", "sets 'tolerence', which nothing reads: did you mean 'tolerance'?"),
+        (METRICS.replace("metrics", "metric"), "sets 'metric', which nothing reads: did you mean 'metrics'?"),
         # ReFrame's own.
         (f'{METRICS}\n    env_var = {{"A": "1"}}', "sets 'env_var', which nothing reads: did you mean 'env_vars'?"),
     ],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import statistics
 import subprocess
 import sys
 
 import pytest
-from application_files import constants_of
+from application_files import constants_of, imported
 from conftest import REPOSITORY
 from containercheck.job import architectures
 
@@ -24,18 +25,10 @@ APPLICATIONS = sorted(CHECKS.glob("*.py"))
 
 def imports(path):
     """Return the library's modules that a file imports, at its top or in a function."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            # What is imported from a package is a module of it, or something that its __init__ has.
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if name in FILES else node.module for name in names]
-        found |= {name for name in names if name in FILES}
-    return found
+    assert not re.search(r"^ *from \.", path.read_text(), re.MULTILINE), f"{path}: a relative import"
+    # What is imported from a package is a module of it, or something that its __init__ has.
+    names = {name if name in FILES else name.rpartition(".")[0] for name in imported(path)}
+    return names & FILES.keys()
 
 
 def circle(graph):

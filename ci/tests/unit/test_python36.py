@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from application_files import imported
 from conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
@@ -25,15 +26,6 @@ SCRIPTS = {
 }
 #: What vermin finds only where it knows the type of the object: methods and arguments of paths and texts.
 NEWER = {"removeprefix", "removesuffix", "is_relative_to", "missing_ok", "with_stem", "hardlink_to", "isascii"}
-
-
-def imported(path):
-    """Return the names of the modules that a file imports; ``from a import b`` counts as a.b, which may be none."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def vermin(*paths):
