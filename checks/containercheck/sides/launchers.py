@@ -110,7 +110,7 @@ def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequen
 
 
 def reach_nodes(job: Job, site: Site, layout: Layout) -> list[str]:
-    """Return the command that lets programs of the job start others on all of its nodes; none in a job of Slurm.
+    """Return the command that lets programs of the job start others on all of its nodes; none without a list.
 
     See job/processes.py.
     """
