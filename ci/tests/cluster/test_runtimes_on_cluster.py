@@ -131,6 +131,7 @@ def overlay(place):
         cluster("exec", node, "env", *settings, "podman", "network", "create", *network)
     yield "overlay"
     for node in ("node1", "node2"):
+        cluster("exec", node, "env", *settings, "podman", "network", "rm", "--force", "overlay")
         cluster("exec", node, "ip", "link", "delete", "overlay0")
 
 
