@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import environments
 import pytest
@@ -106,7 +104,9 @@ MAKE = """
 set -euo pipefail
 . ci/lib.sh
 . ci/environment.sh
-machine() { echo MACHINE; }
+# pip is what takes long.
+python3() { command python3 "$@" --without-pip; }
+machine() { echo python3; }
 fill_environment() { echo "filled ${1##*/}"; }
 eval "${before:-}"
 make_environment
@@ -114,11 +114,8 @@ make_environment
 
 
 def make(repo, before=""):
-    script = MAKE.replace("MACHINE", str(Path("python3")))
-    # pip is what takes long.
-    script = script.replace("machine()", 'python3() { command python3 "$@" --without-pip; }\nmachine()')
     environment = {**os.environ, "before": before}
-    result = subprocess.run(["bash", "-c", script], cwd=repo, env=environment, capture_output=True, text=True)
+    result = subprocess.run(["bash", "-c", MAKE], cwd=repo, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return [line for line in result.stdout.splitlines() if line.startswith("filled ")]
 
@@ -133,8 +130,8 @@ def test_another_environment_is_made_beside_the_one_that_sessions_use(checkout):
     assert (checkout / ".venv").is_symlink() and first == f"filled {old.name}"
     assert make(checkout) == []
     # A session that began there, and is not done.
-    began = f". ci/lib.sh; hold_environment; . $environment/bin/activate; echo; read; {sys.executable and 'python'} -c "
-    began += "'import sys; print(sys.prefix)'"
+    began = ". ci/lib.sh; hold_environment; . $environment/bin/activate; echo; read; "
+    began += "python -c 'import sys; print(sys.prefix)'"
     session = subprocess.Popen(
         ["bash", "-c", began], cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
