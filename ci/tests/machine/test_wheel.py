@@ -91,29 +91,24 @@ def test_the_same_commands_work_from_a_wheel_an_editable_installation_and_a_clon
     here, other = tmp_path / "here", tmp_path / "other"
     here.mkdir()
     if way == "wheel":
-        program, untouched = installed(request.getfixturevalue("wheel"), other)
-        place, start = here, program
-        commands = {"run": (start, "run"), "report": (start, "report"), "estimate": (start, "run", "--estimate")}
+        start, untouched = installed(request.getfixturevalue("wheel"), other)
+        place = here
     else:
-        start, untouched = copied(other), here
-        place = other
-        commands = {"run": (start, "run"), "report": (start, "report"), "estimate": (start, "run", "--estimate")}
-        if way == "clone":
-            script = other / "ci" / "run"
-            commands = {**commands, "run": (script,), "estimate": (script, "--estimate")}
+        start, untouched, place = copied(other), here, other
+    session = [other / "ci" / "run"] if way == "clone" else [start, "run"]
     before = lasting(untouched)
-    status, said = run(*commands["estimate"], *SHORT, cwd=here)
+    status, said = run(*session, "--estimate", *SHORT, cwd=here)
     assert status == 0, said
     assert "\n1 job(s): about " in said
-    status, said = run(*commands["run"], *SHORT, "--table", cwd=here)
+    status, said = run(*session, *SHORT, "--table", cwd=here)
     assert status in (0, 2), said
     table = said[said.index("\napplication  variant") :].rstrip()
     assert "\nStartUp      generic" in table
-    status, said = run(*commands["report"], cwd=here)
+    status, said = run(start, "report", cwd=here)
     assert status == 0, said
     # But for what the session adds to it.
     assert said.strip().splitlines() == [line for line in table.strip().splitlines() if not line.startswith("run: ")]
-    status, said = run(*commands["report"], "--html", "night.html", cwd=here)
+    status, said = run(start, "report", "--html", "night.html", cwd=here)
     assert (status, (here / "night.html").exists()) == (0, True), said
     case = json.loads((place / "reports" / "run-report.json").read_text())["runs"][0]["testcases"][0]
     assert (case["result"], case["variant"]) == ("pass", "generic")
