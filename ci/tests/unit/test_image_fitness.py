@@ -160,7 +160,7 @@ def test_findings_are_lines_and_the_last_one_is_the_verdict(here, capsys):
 
 
 def test_the_exit_status_of_an_image_is_that_of_all_commands(here, monkeypatch, tmp_path, capsys):
-    assert "1    something is slower than accepted, or broken" in parser("image").format_help()
+    assert "1    it is not fit: " in parser("image").format_help()
     monkeypatch.setattr(image_facts, "read", lambda name, command: ImageFacts("my.sif", "aarch64"))
     assert main.run("image", ["my.sif"], None) == 1
     monkeypatch.undo()
