@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -50,7 +51,8 @@ def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(sess
     failed = result.case("generic")
     assert (failed["result"], failed["fail_phase"]) == ("fail", "sanity")
     assert "broken: it cannot be prepared: error: no loop devices left" in failed["fail_reason"]
-    assert "rounds 1 and 2, dying: exit status 9: error: cannot enter the image" in failed["fail_reason"]
+    # On a machine with Charliecloud, one more run follows, to try it in place of the planted runtime.
+    assert re.search(r"rounds 1(,| and) 2.*dying: exit status 9: error: cannot enter the image", failed["fail_reason"])
     assert {(row["subject_label"], row["baseline_label"]) for row in failed["results"]} == {("apptainer", "bare")}
     images = failed["provenance"]["images"]
     assert images["dying"]["image_source"]["sha256"] == images["apptainer"]["image_sha256"]

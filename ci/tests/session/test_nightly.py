@@ -145,5 +145,5 @@ def test_a_damaged_database_is_set_aside_and_a_new_one_begun(place):
     (aside,) = path.parent.glob("results.db.damaged-*")
     assert str(aside) in output
     assert aside.read_bytes() == data[: len(data) // 2]
-    (session,) = database.read(path, [])
+    (session,) = database.read(path)
     assert [case["result"] for case in session.testcases] == ["pass"]
