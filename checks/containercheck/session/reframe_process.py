@@ -42,9 +42,9 @@ LEFT_OUT = r"WARNING: (.*(?:skipping test|is not copyable).*)"
 NOT_STORED = r"WARNING: failed to store results in the database: (.*)"
 #: Errors of ReFrame, and errors of the library about mistakes in the site file (containercheck/__init__.py).
 ERROR = r"(?:.*ERROR: |^containercheck: )(.*)"
-#: Lowest rate of polling in a second. ReFrame's default slows down to one poll in ten seconds, which would delay each
+#: Rates of polling, in a second. ReFrame's default slows down to one poll in ten seconds, which would delay each
 #: job's end. A poll of a local job is one system call.
-QUIET = {"RFM_POLL_RATE_MIN": "2"}
+QUIET = {"RFM_POLL_RATE_MIN": "2", "RFM_POLL_RATE_MAX": "2"}
 #: Rates of a dry run: ReFrame sleeps between its steps even without a job.
 DRY = {"RFM_POLL_RATE_MIN": "20", "RFM_POLL_RATE_MAX": "20"}
 #: Starts ReFrame like its command, checks the extras of the site file, and prints several parts of the configuration.
