@@ -490,9 +490,10 @@ def test_a_proof_has_its_numbers_and_what_to_do(cause, proof):
     assert explanation.summary([cause, OTHER]) == "the cause: X=1 is set; do: unset it (a#1)"
 
 
-def test_a_script_around_the_runtime_is_shown_with_the_differences_that_it_may_make():
-    lines = explanation.lines([{**tried("fail", "pass"), "rule": causes.SCRIPT}, tried("pass", "fail"), OTHER])
-    assert lines[-1] == "it differs in: Y=1 is set" and lines[1].startswith("proven: ")
+@pytest.mark.parametrize("rest", ["pass", "open"])
+def test_a_script_around_the_runtime_is_shown_with_the_differences_that_it_may_make(rest):
+    lines = explanation.lines([{**tried("fail", rest), "rule": causes.SCRIPT}, tried("pass", "fail"), OTHER])
+    assert lines[-1] == "it differs in: Y=1 is set" and lines[1].startswith("proven: ") == (rest == "pass")
 
 
 def test_what_is_not_proven_has_something_to_try():

@@ -237,14 +237,15 @@ def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
     proven = [cause for cause in known if is_proven(cause)]
     partly = [cause for cause in known if not is_proven(cause) and helps(cause)]
     refuted = [cause for cause in known if _is_refuted(cause)]
-    left = [cause for cause in known if cause not in (*refuted, *proven)]
+    left = [cause for cause in known if cause not in (*refuted, *proven, *partly)]
     differing = "; ".join(cause["sentence"] for cause in left[:NAMED])
-    if proven:
+    confirmed = proven[:1] or partly
+    if confirmed:
+        what = "the cause" if proven else "a cause"
+        printed = [line for cause in confirmed for line in _confirmed(cause, what)]
         # A script may change anything.
-        besides = [f"it differs in: {differing}"] if left and proven[0]["rule"] == SCRIPT else []
-        return [*_confirmed(proven[0], "the cause"), *besides]
-    if partly:
-        return [line for cause in partly for line in _confirmed(cause, "a cause")]
+        by_script = left and any(cause["rule"] == SCRIPT for cause in confirmed)
+        return [*printed, f"it differs in: {differing}"] if by_script else printed
     printed = []
     if left:
         word = "not explained; other differences" if refuted else "possible cause"
