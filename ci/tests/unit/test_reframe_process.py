@@ -275,7 +275,7 @@ HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, 
     ("arguments", "known", "rates"),
     [
         (["--dry-run"], None, "20 20 --dry-run"),
-        ([], [HERE], "0.5 none -r"),
+        ([], [HERE], "2 2 -r"),
         ([], [replace(HERE, scheduler="slurm")], "none none -r"),
         # What is not shown.
         (["-c", "check.py"], None, "none none -r"),
