@@ -186,7 +186,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Node-hours that a job may take; 0 for the limit of its rounds only.
     node_hours = variable(float, int, value=0)
     #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
-    quiet = variable(float, int, value=1.0)
+    quiet = variable(float, int, value=contract.QUIET)
     #: Seconds after which a run counts as hanging.
     run_limit = variable(float, int, value=600.0)
     #: Accepted overhead in percent, for metrics without a tolerance.

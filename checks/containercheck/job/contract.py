@@ -22,6 +22,8 @@ COMMON = ROOT / "config" / "common.py"
 #: Names of the side that is compared with, and of the judged side.
 BASELINE, SUBJECT = "baseline", "subject"
 
+#: Usual seconds without disturbance before the first round.
+QUIET = 1.0
 #: File in the stage directory with the exit status of the build; missing if the build was ended early.
 BUILD_STATUS = "build.status"
 #: Exit status of a build, or of the script that makes the input, if the software does not exist for the partition's

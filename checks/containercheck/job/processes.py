@@ -532,8 +532,7 @@ def run_on_each_node() -> None:
     if not words:
         sys.exit("error: only srun in a job of Slurm, or mpirun over ssh, can run a program on each node of a job")
     command = [*words, sys.executable, PROGRAMS, *sys.argv[1:]]
-    facts: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "env": _handed_on()}
-    done = subprocess.run(command, **facts)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=_handed_on())
     printed = done.stderr.decode(errors="replace")
     sys.stderr.write(printed)
     if done.returncode:

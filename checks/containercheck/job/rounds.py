@@ -236,7 +236,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     amount.add_argument("--seconds", type=float, help="no third round begins that would end later")
     parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
     parser.add_argument("--collect", action="append", default=[], help="a file of each run, to be kept with it")
-    parser.add_argument("--quiet", type=float, default=1.0, help="seconds without disturbance before the first round")
+    parser.add_argument(
+        "--quiet", type=float, default=contract.QUIET, help="seconds without disturbance before the first round"
+    )
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
     parser.add_argument("--alone", action="store_true", help="no other jobs run on this node: do not wait for any")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")

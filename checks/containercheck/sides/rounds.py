@@ -24,9 +24,6 @@ from containercheck.site import node_commands
 from containercheck.site.layout import LayoutError
 from containercheck.site.sites import Site, usable_processors
 
-#: Default of ``quiet``, the same as in the job's program.
-QUIET = 1.0
-
 
 def can_be_duet(
     site: Site, metrics: Sequence[Metric], *, nodes: int = 1, sides: int = 2, runtime: Runtime | None = None
@@ -100,7 +97,7 @@ def command(
     collect: Sequence[str] = (),
     prepare: float = 0.0,
     keep_awake: bool = False,
-    quiet: float = QUIET,
+    quiet: float = contract.QUIET,
 ) -> str:
     """Return the command that runs all sides in rounds.
 
@@ -116,7 +113,7 @@ def command(
     words = [f"--rounds={amount}" if amount else f"--seconds={seconds:g}", f"--limit={limit:g}"]
     words += [f"--local-ranks={local_ranks}", *(f"--collect={name}" for name in collect)]
     words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={prepare:g}"] if prepare else []
-    words += [f"--quiet={quiet:g}"] if quiet != QUIET else []
+    words += [f"--quiet={quiet:g}"] if quiet != contract.QUIET else []
     words += ["--keep-awake"] if keep_awake else []
     words += [] if site.locks_machine else ["--alone"]
     return node_commands.in_job(site, "rounds", *words)

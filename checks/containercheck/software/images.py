@@ -185,7 +185,7 @@ class _Image:
             runtime=runtime.command,
             way=runtime.way.name,
             command=command,
-            loads=site.is_here and not self._on_each_node(),
+            loads=self._loads_in_build,
             directory=site.cache("images"),
             link=link,
         )
@@ -193,10 +193,15 @@ class _Image:
         if not in_storage:
             return replace(source, image=link)
         source = replace(source, image=launch.content_of(contract.image_name_file(link)))
-        if site.is_here and not self._on_each_node():
+        if self._loads_in_build:
             return source
         words = [*self._on_each_node(), "load", link, runtime.command, *filter(None, [command])]
         return replace(source, activate=(*source.activate, f"{node_commands.in_job(site, *words)} || exit 1"))
+
+    @property
+    def _loads_in_build(self) -> bool:
+        """Whether the build step loads images into the runtime's storage, as its machine is the only one of the job."""
+        return self.site.is_here and not self._on_each_node()
 
     def _on_each_node(self) -> list[str]:
         """Return the program that runs another one on each node of a job, if each node has its own images."""
@@ -236,7 +241,7 @@ class _Image:
         image = storage.run.format(name=name, identifier=launch.content_of(contract.IMAGE_ID))
         found = Provision(image=image, provenance={"image": texts.without_credentials(name)})
         parts = self._pulled(name)
-        if storage.per_node and not (self.site.is_here and self.wanted.nodes == 1):
+        if storage.per_node and not self._loads_in_build:
             words = [*self._on_each_node(), "pull", node_commands.as_json(parts)]
             return replace(found, activate=(f"{node_commands.in_job(self.site, *words)} || exit 1",))
         return replace(found, build=(node_commands.in_build(self.site, "pull", **parts),))

@@ -54,8 +54,14 @@ class ImageEntry(cache.Entry):
 
 def is_sif(path: Path) -> bool:
     """Return whether a file is an image in the SIF format."""
+    return bool(_sif_header(path))
+
+
+def _sif_header(path: Path) -> bytes:
+    """Return the script and the global header of a SIF file; empty for another file."""
     with path.open("rb") as stream:
-        return stream.read(_LENGTH)[32:].startswith(_MAGIC)
+        header = stream.read(_LENGTH)
+    return header if header[32:].startswith(_MAGIC) else b""
 
 
 def read_architecture(path: Path) -> Optional[str]:
@@ -67,9 +73,8 @@ def read_architecture(path: Path) -> Optional[str]:
     :raises OSError: the image cannot be read.
     """
     if not path.is_dir():
-        with path.open("rb") as stream:
-            header = stream.read(_LENGTH)
-        return architectures.from_sif(header[_DIGITS]) if header[32:].startswith(_MAGIC) else None
+        header = _sif_header(path)
+        return architectures.from_sif(header[_DIGITS]) if header else None
     for program in (path / name for name in _PROGRAMS):
         # An absolute link would lead out of the image.
         if program.is_file() and not program.is_symlink():

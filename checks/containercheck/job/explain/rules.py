@@ -213,12 +213,12 @@ def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each limit of the container's cgroups that bare has not, and that can matter on this host."""
     cores = len(_allowed(bare, "Cpus_allowed_list"))
     inside, host = container.cgroup_limits, {"processors": float(cores), **bare.cgroup_limits}
-    enough = {"processors": cores, "memory": math.inf, "processes": FOR_EACH_PROCESSOR * cores}
+    enough = {"processors": cores, "memory": math.inf, "processes": MANY_FOR_EACH * cores}
     for name, rule in rules_of("cgroup"):
         limit = inside.get(name, 0.0)
-        if name == "processes" and FOR_EACH_PROCESSOR * cores <= limit < MANY_FOR_EACH * cores:
-            enough[name], rule = MANY_FOR_EACH * cores, RULES["low cgroup: processes"]
         if 0 < limit < min(enough[name], host.get(name, math.inf)):
+            if name == "processes" and limit >= FOR_EACH_PROCESSOR * cores:
+                rule = RULES["low cgroup: processes"]
             words = (_amount(name, limits.get(name)) for limits in (inside, host))
             yield rule.cause(_by_engine(rule, container), **dict(zip(("container", "host"), words)))
 

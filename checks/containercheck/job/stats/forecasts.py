@@ -13,13 +13,13 @@ from typing import NamedTuple, Optional, Sequence
 
 from containercheck.job.stats.boundaries import (
     HORIZON,
+    Moderated,
     PriorSpread,
     averages,
     centre,
     moderated_scale,
     rank_boundary,
     spread,
-    t_boundary,
 )
 
 #: Kinds of an open verdict, most urgent first: too slow but not yet certain, suspiciously fast, close to the tolerance,
@@ -174,17 +174,13 @@ def decides(
     :param known: see :func:`open_kind`.
     :param favour: d by which the mean is moved towards each verdict.
     """
+    moderated = Moderated(rounds, expected, known, moderated_scale(known, scale, rounds) if known else None)
 
     def is_reached(gap: float, kind: str) -> bool:
         count = expected_count(gap + favour, scale, rounds)
         if count >= rank_boundary(kind, rounds, accepted.metrics):
             return True
-        if known is None:
-            return False
-        critical = t_boundary(kind, rounds, accepted.metrics, known.degrees)
-        if math.isinf(critical):
-            return False
-        return gap + favour >= critical * moderated_scale(known, scale, rounds) / math.sqrt(rounds)
+        return gap + favour >= moderated.margin(kind, accepted.metrics)
 
     low, high, target = accepted.low, accepted.high, accepted.target
     return (
